@@ -4,17 +4,17 @@ use rustix::fs::{AtFlags, unlinkat};
 
 use crate::{mover::Mover, place, resume::Resume};
 
-/// Removes all temporary files of earlier runs and of this one. A large file that an earlier run began may have changed since, or
-/// come under another of its names.
+/// Removes all temporary files of earlier runs and of this run. An earlier run's temporary file of a large file stays
+/// unused when its source changed since, or when this run reached the source by another hard link.
 pub(crate) fn clean(mover: &Mover) {
     clean_small(mover);
-    for (path, number) in mover.resume.iter().flat_map(Resume::temporaries) {
+    for (path, number) in mover.resume.iter().flat_map(Resume::temporary_files) {
         let end = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
         remove(mover, &path[..end], &mover.temporary_large(number));
     }
 }
 
-/// Removes the threads' temporary files. Those of large files stay: their blocks are copied once.
+/// Removes the temporary files of threads. Temporary files of large files stay: this run continues with their blocks.
 pub(crate) fn clean_small(mover: &Mover) {
     for (slot, path) in mover.journal.folders().unwrap_or_default() {
         remove(mover, &path, &mover.temporary(slot));

@@ -1,4 +1,4 @@
-//! Gives up root's rights for good.
+//! Gives up root's rights, and does not get them back.
 
 use std::os::fd::AsFd;
 
@@ -17,7 +17,7 @@ use nix::{
 };
 use thiserror::Error;
 
-/// Rights that stay.
+/// Why root's rights could not be given up.
 #[derive(Debug, Error)]
 pub(crate) enum ConfineError {
     #[error("become user {uid} with group {gid}")]
@@ -31,23 +31,24 @@ pub(crate) enum ConfineError {
     Landlock(#[from] RulesetError),
 }
 
-/// Changes user and groups. Capabilities go with root's user id (capabilities(7)), and no program that is started gets any back.
+/// Changes user and groups. The kernel drops root's capabilities with its user id (capabilities(7)), and `no_new_privs`
+/// keeps started programs from gaining any.
 pub(crate) fn become_user(user: &User) -> Result<(), ConfineError> {
-    // Open directories, two for each level of a tree, need descriptors. The limit that a service gets at first is 1,024.
-    if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
-        let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
+    // Each level of a tree needs two open directories. A service starts with a limit of 1,024 descriptors.
+    if let Ok((_, maximum)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, maximum, maximum);
     }
-    // The modes of copies are those of their sources.
+    // A copy gets exactly the mode of its source.
     umask(Mode::empty());
     let (uid, gid) = (Uid::from_raw(user.uid), Gid::from_raw(user.gid));
     let groups: Vec<Gid> = user.groups.iter().copied().map(Gid::from_raw).collect();
-    let become_it = || {
+    let change_ids = || {
         setgroups(&groups)?;
         setresgid(gid, gid, gid)?;
         setresuid(uid, uid, uid)?;
         prctl::set_no_new_privs()
     };
-    become_it().map_err(|source| ConfineError::User { uid: user.uid, gid: user.gid, source })
+    change_ids().map_err(|source| ConfineError::User { uid: user.uid, gid: user.gid, source })
 }
 
 /// Allows reading beneath the source and everything beneath the destination, and no other file access. A kernel

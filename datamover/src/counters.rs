@@ -1,4 +1,4 @@
-//! What was copied so far.
+//! Counters of what has been copied.
 
 use std::sync::{
     OnceLock,
@@ -34,7 +34,7 @@ impl Counters {
     }
 
     /// Counts a file that an earlier run copied.
-    pub(crate) fn keep(&self, bytes: u64) {
+    pub(crate) fn add_kept_file(&self, bytes: u64) {
         self.files.fetch_add(1, Relaxed);
         self.bytes.fetch_add(bytes, Relaxed);
         self.kept.fetch_add(bytes, Relaxed);

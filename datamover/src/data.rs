@@ -1,4 +1,5 @@
-//! Copies the data of a file: holes stay holes, and the kernel copies where it can.
+//! Copies the data of a file. Holes stay holes, and the kernel copies (copy_file_range(2)) where the file systems allow
+//! it.
 
 use std::{fs::File, os::unix::fs::FileExt, sync::atomic::Ordering::Relaxed};
 
@@ -9,11 +10,11 @@ use rustix::{
 
 use crate::mover::Mover;
 
-/// Most bytes of one call: a cancelled movement ends after it.
+/// Maximum bytes of one call. A cancelled movement ends after the current call.
 const CHUNK: u64 = 4 << 20;
 /// Bytes of a thread's buffer.
 const BUFFER: usize = 1 << 20;
-/// Files of at most this size are read and written: sharing their blocks costs more than copying them.
+/// Maximum size of files that are copied by read(2) and write(2): for them, copy_file_range(2) costs more.
 const TINY: u64 = 64 << 10;
 
 /// Why data was not copied.
@@ -21,21 +22,21 @@ const TINY: u64 = 64 << 10;
 pub(crate) enum Fault {
     Read(Errno),
     Write(Errno),
-    /// The movement is over.
+    /// The movement has been cancelled or stopped.
     Over,
 }
 
-/// A file that is copied, and its copy.
+/// A source file and its copy.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pair<'a> {
     pub(crate) source: &'a File,
     pub(crate) copy: &'a File,
-    /// The source when it was opened.
+    /// Attributes of the source when it was opened.
     pub(crate) stat: &'a Stat,
 }
 
 impl Pair<'_> {
-    /// Copies the data between two offsets. A source that became shorter ends there.
+    /// Copies the data between two offsets. Stops at the end of a source that became shorter.
     pub(crate) fn copy(
         &self,
         mover: &Mover,
@@ -119,7 +120,8 @@ impl Pair<'_> {
             let wanted = usize::try_from(length).unwrap_or(usize::MAX);
             match copy_file_range(self.source, Some(&mut from), self.copy, Some(&mut to), wanted) {
                 Ok(copied) if copied > 0 => return Ok(copied as u64),
-                // At its end, or a file system that copies nothing though there is something: procfs does so.
+                // 0 bytes: the end of the file, or a file system such as procfs that copies nothing though there is
+                // data.
                 Ok(_) => {}
                 Err(errno @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG)) => {
                     return Err(Fault::Write(errno));
@@ -127,7 +129,7 @@ impl Pair<'_> {
                 Err(Errno::XDEV | Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS | Errno::PERM) => {
                     mover.copies_ranges.store(false, Relaxed);
                 }
-                // Which side failed, the call does not say; reading and writing do.
+                // The call does not say whether source or destination failed; read(2) and write(2) do.
                 Err(_) => {}
             }
         }
@@ -135,12 +137,12 @@ impl Pair<'_> {
     }
 
     fn read_and_write(&self, buffer: &mut Vec<u8>, at: u64, length: u64) -> Result<u64, Fault> {
-        let most = usize::try_from(length).unwrap_or(BUFFER).min(BUFFER);
-        if buffer.len() < most {
-            buffer.resize(most, 0);
+        let length = usize::try_from(length).unwrap_or(BUFFER).min(BUFFER);
+        if buffer.len() < length {
+            buffer.resize(length, 0);
         }
         let read = loop {
-            match self.source.read_at(&mut buffer[..most], at) {
+            match self.source.read_at(&mut buffer[..length], at) {
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 read => break read.map_err(|error| Fault::Read(errno_of(&error)))?,
             }

@@ -1,4 +1,4 @@
-//! Files that could not be copied: a list of JSON lines in the movement's state.
+//! The list of files that could not be copied: JSON lines in the movement's state directory.
 
 use std::{
     fs::File,
@@ -9,8 +9,8 @@ use std::{
 use rustix::io::Errno;
 use serde::Serialize;
 
-/// Most bytes of the list: a tree of millions of unreadable files must not fill the rabbit's own disk.
-const MOST: u64 = 64 << 20;
+/// Maximum bytes of the list: a tree of millions of unreadable files must not fill the rabbit's own disk.
+const MAX_BYTES: u64 = 64 << 20;
 
 #[derive(Debug)]
 pub(crate) struct Failures(Mutex<List>);
@@ -21,14 +21,14 @@ struct List {
     written: u64,
 }
 
-/// One line.
+/// A line of the list.
 #[derive(Serialize)]
 struct Failure<'a> {
-    /// Path in the source. Bytes that are no UTF-8 are replaced.
+    /// Path in the source. Bytes that are not UTF-8 are replaced.
     path: &'a str,
-    /// What failed.
+    /// The operation that failed, such as `open`.
     action: &'a str,
-    /// errno(3), when a call failed.
+    /// errno(3), when a system call failed.
     errno: Option<i32>,
     error: String,
 }
@@ -45,8 +45,8 @@ impl Failures {
         line.push(b'\n');
         let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         list.written += line.len() as u64;
-        if list.written <= MOST {
-            // A list that cannot be written stops no copy: the count says how many failed.
+        if list.written <= MAX_BYTES {
+            // An unwritable list does not stop the copy: the progress still counts the failures.
             let _ = list.file.write_all(&line);
         }
     }

@@ -1,4 +1,4 @@
-//! Copies one file: under a temporary name, renamed when it is whole.
+//! Copies one file under a temporary name, and renames the copy when it is complete.
 
 use std::{
     ffi::CStr,
@@ -18,7 +18,7 @@ use crate::{
     data::{Fault, Pair, bytes_of_data},
     folder::Folder,
     large,
-    links::{self, Name, Turn},
+    links::{self, Action, Name},
     metadata,
     mover::{Mover, Worker},
     special,
@@ -32,11 +32,11 @@ const NEW: OFlags = OFlags::WRONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
-/// A source file that is open, and the name of its copy.
+/// An open source file, and the name of its copy.
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) folder: Arc<Folder>,
-    /// Name in the source, for messages.
+    /// Path in the source, for messages.
     pub(crate) from: Vec<u8>,
     /// Name in the target folder.
     pub(crate) to: std::ffi::CString,
@@ -44,7 +44,7 @@ pub(crate) struct Opened {
     pub(crate) stat: Stat,
 }
 
-/// Copies an entry of a folder that was a file when the folder was read.
+/// Copies an entry that was a regular file when its folder was read. Another type may have taken its place since.
 pub(crate) fn copy(mover: &Arc<Mover>, worker: &mut Worker, folder: &Arc<Folder>, name: &CStr) {
     let path = || folder.path_of(name);
     let opened = openat(&folder.source, name, OPEN, Mode::empty())
@@ -62,26 +62,26 @@ pub(crate) fn copy(mover: &Arc<Mover>, worker: &mut Worker, folder: &Arc<Folder>
     }
 }
 
-/// Copies an open file, or links its name to a copy that another name of it has.
+/// Copies an open file; or, if the same inode was copied already under another name, hard-links this name to that copy.
 pub(crate) fn copy_opened(mover: &Arc<Mover>, worker: &mut Worker, file: Opened) {
     if file.stat.st_nlink < 2 {
         return copy_data(mover, worker, file);
     }
     let name = (file.folder.clone(), file.to.clone());
-    match mover.links.meet(&file.stat, name) {
-        Turn::Copy | Turn::CopyAlone => copy_data(mover, worker, file),
-        Turn::Link(path) => {
-            large::forget(mover, &file.folder, &file.to);
+    match mover.links.add_name(&file.stat, name) {
+        Action::Copy | Action::CopyAlone => copy_data(mover, worker, file),
+        Action::Link(path) => {
+            large::remove_stale(mover, &file.folder, &file.to);
             link(mover, worker, &path, &(file.folder, file.to));
         }
-        Turn::Waits => large::forget(mover, &file.folder, &file.to),
+        Action::Nothing => large::remove_stale(mover, &file.folder, &file.to),
     }
 }
 
 fn copy_data(mover: &Arc<Mover>, worker: &mut Worker, file: Opened) {
-    if is_kept(mover, &file) {
-        large::forget(mover, &file.folder, &file.to);
-        mover.counters.keep(bytes_of_data(&file.stat));
+    if is_copied_already(mover, &file) {
+        large::remove_stale(mover, &file.folder, &file.to);
+        mover.counters.add_kept_file(bytes_of_data(&file.stat));
         link_names(mover, worker, &file, true);
     } else if file.stat.st_size.cast_unsigned() > mover.order.block {
         large::begin(mover, worker, file);
@@ -90,20 +90,20 @@ fn copy_data(mover: &Arc<Mover>, worker: &mut Worker, file: Opened) {
     }
 }
 
-/// Whether an earlier run put a whole copy in place.
-fn is_kept(mover: &Mover, file: &Opened) -> bool {
+/// Whether an earlier run completed the copy and renamed it to its final name.
+fn is_copied_already(mover: &Mover, file: &Opened) -> bool {
     let Some(resume) = &mover.resume else { return false };
     let copy = statat(&file.folder.target, &file.to, AtFlags::SYMLINK_NOFOLLOW);
     copy.is_ok_and(|copy| {
         FileType::from_raw_mode(copy.st_mode) == FileType::RegularFile
-            && resume.is_whole(&file.stat, &copy)
+            && resume.is_complete(&file.stat, &copy)
     })
 }
 
 fn copy_small(mover: &Arc<Mover>, worker: &mut Worker, file: &Opened) {
     let temporary = mover.temporary(worker.slot);
     let copied = worker
-        .note(mover, &file.folder)
+        .note_folder(mover, &file.folder)
         .and_then(|()| create(mover, &file.folder, &temporary, &file.stat))
         .map_err(Fault::Write)
         .and_then(|copy| {
@@ -118,9 +118,9 @@ fn copy_small(mover: &Arc<Mover>, worker: &mut Worker, file: &Opened) {
     link_names(mover, worker, file, copied.is_ok());
 }
 
-/// Makes a temporary file. One that an earlier run left is replaced.
+/// Creates a temporary file. Replaces a temporary file that an earlier run left under this name.
 pub(crate) fn create(mover: &Mover, folder: &Folder, name: &str, stat: &Stat) -> Result<File> {
-    // Extended attributes can only be set on what can be written.
+    // fsetxattr(2) needs write permission.
     let mode =
         if mover.order.copies_xattrs { Mode::RUSR | Mode::WUSR } else { metadata::mode(stat) };
     let mode = mode - (Mode::SUID | Mode::SGID | Mode::SVTX);
@@ -129,11 +129,11 @@ pub(crate) fn create(mover: &Mover, folder: &Folder, name: &str, stat: &Stat) ->
             unlinkat(&folder.target, name, AtFlags::empty())?;
             openat(&folder.target, name, NEW, mode).map(File::from)
         }
-        made => made.map(File::from),
+        created => created.map(File::from),
     }
 }
 
-/// Gives a whole copy its metadata and its name, and counts it.
+/// Sets the metadata of a complete copy, renames the copy to its final name, and counts it.
 pub(crate) fn put_in_place(
     mover: &Mover,
     file: &Opened,
@@ -151,17 +151,17 @@ pub(crate) fn put_in_place(
     let folder = &file.folder.target;
     renameat(folder, temporary, folder, &file.to)?;
     mover.counters.files.fetch_add(1, Relaxed);
-    note_change(mover, file);
+    list_if_changed(mover, file);
     Ok(())
 }
 
-/// Says that a source changed while it was copied: its copy may be neither the old nor the new file.
-fn note_change(mover: &Mover, file: &Opened) {
-    let is_same = |now: Stat| {
+/// Lists a source that changed during the copy: the copy may mix old and new data.
+fn list_if_changed(mover: &Mover, file: &Opened) {
+    let is_unchanged = |now: Stat| {
         let times = |stat: &Stat| (stat.st_size, stat.st_mtime, stat.st_mtime_nsec);
         times(&now) == times(&file.stat)
     };
-    if !fstat(&file.source).is_ok_and(is_same) {
+    if !fstat(&file.source).is_ok_and(is_unchanged) {
         mover.counters.changed.fetch_add(1, Relaxed);
         mover.failures.add(
             &file.from,
@@ -172,7 +172,7 @@ fn note_change(mover: &Mover, file: &Opened) {
     }
 }
 
-/// Links the names that waited for a file's copy.
+/// Creates the hard links that waited for a file's copy.
 pub(crate) fn link_names(mover: &Mover, worker: &mut Worker, file: &Opened, is_copied: bool) {
     if file.stat.st_nlink < 2 {
         return;
@@ -188,12 +188,12 @@ pub(crate) fn link_names(mover: &Mover, worker: &mut Worker, file: &Opened, is_c
     for (folder, name) in mover.links.failed(key) {
         mover.counters.failed.fetch_add(1, Relaxed);
         let why =
-            format!("another name of it, {}, was not copied", String::from_utf8_lossy(&file.from));
+            format!("its hard link {} could not be copied", String::from_utf8_lossy(&file.from));
         mover.failures.add(&folder.path_of(&name), "link", None, why);
     }
 }
 
-/// Gives a copy another name. A name that is taken is replaced, as a file is.
+/// Hard-links a copy to another name. An existing entry with that name is replaced, as a copied file replaces it.
 fn link(mover: &Mover, worker: &mut Worker, path: &[u8], (folder, name): &Name) {
     let target = &folder.target;
     let linked = match linkat(&mover.root, path, target, &**name, AtFlags::empty()) {
@@ -208,6 +208,7 @@ fn link(mover: &Mover, worker: &mut Worker, path: &[u8], (folder, name): &Name) 
     }
 }
 
+/// Hard-links a copy to a temporary name, and renames this to the final name.
 fn replace(
     mover: &Mover,
     worker: &mut Worker,
@@ -216,11 +217,11 @@ fn replace(
     name: &CStr,
 ) -> Result<()> {
     let (target, temporary) = (&folder.target, mover.temporary(worker.slot));
-    worker.note(mover, folder)?;
+    worker.note_folder(mover, folder)?;
     let _ = unlinkat(target, &temporary, AtFlags::empty());
     linkat(&mover.root, path, target, &temporary, AtFlags::empty())?;
     let renamed = renameat(target, &temporary, target, name);
-    // Two names of one file: rename(2) leaves both.
+    // rename(2) does nothing and leaves both names when they are hard links of the same file.
     let _ = unlinkat(target, &temporary, AtFlags::empty());
     renamed
 }

@@ -1,4 +1,5 @@
-//! A directory that is being copied. Both directories stay open, so that what is put in their place meanwhile is never followed.
+//! A directory that is being copied. Source and target stay open, so that a symbolic link that a user puts in the place
+//! of one of them is never followed.
 
 use std::{
     ffi::CStr,
@@ -16,7 +17,7 @@ use crate::{metadata, mover::Mover};
 
 const OPEN: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-/// Most levels of a tree: each needs two open files.
+/// Maximum levels of a tree: each level needs two open files.
 const LEVELS: u32 = 1000;
 
 #[derive(Debug)]
@@ -28,15 +29,16 @@ pub(crate) struct Folder {
     /// Path relative to the destination's root.
     pub(crate) target_path: Vec<u8>,
     level: u32,
-    /// Metadata that the target gets when everything in it is copied; `None` for a directory that only holds copies.
+    /// Source metadata to set on the target once everything in it is copied; `None` for a directory that is not itself
+    /// a copy.
     finish: Option<Stat>,
     mover: Weak<Mover>,
-    /// Keeps the parent open, and unfinished, as long as this folder is.
+    /// Keeps the parent open and its metadata unset until this folder is dropped.
     parent: Option<Arc<Folder>>,
 }
 
 impl Folder {
-    /// The folder that a movement fills.
+    /// Returns the folder into which a movement copies.
     pub(crate) fn top(mover: &Arc<Mover>, source: File, target: File, target_path: &str) -> Self {
         Self {
             source,
@@ -50,14 +52,14 @@ impl Folder {
         }
     }
 
-    /// Opens a directory of this folder and makes its copy.
+    /// Opens a subdirectory of the source, and creates its copy.
     pub(crate) fn enter(self: &Arc<Self>, mover: &Arc<Mover>, name: &CStr) -> Result<Self> {
         let source = openat(&self.source, name, OPEN, Mode::empty())?;
-        self.make(mover, source.into(), name)
+        self.create(mover, source.into(), name)
     }
 
-    /// Makes the copy of an opened directory under a name of this folder.
-    pub(crate) fn make(
+    /// Creates the copy of an opened directory under this name.
+    pub(crate) fn create(
         self: &Arc<Self>,
         mover: &Arc<Mover>,
         source: File,
@@ -74,7 +76,7 @@ impl Folder {
         };
         let target: File = openat(&self.target, name, OPEN, Mode::empty())?.into();
         if !is_new && mover.resume.is_some() {
-            // An earlier run may have finished it, without the right to write.
+            // An earlier run may have set the final mode, which may lack write permission.
             let mode = target.metadata().map_or(0, |metadata| metadata.mode()) & 0o7777;
             let _ = fchmod(&target, Mode::from_raw_mode(mode | 0o700));
         }
@@ -109,7 +111,7 @@ impl Folder {
     }
 }
 
-/// Everything in it is copied: nobody holds it any more.
+/// Sets the metadata of the target: the last task that copied something in this folder has ended.
 impl Drop for Folder {
     fn drop(&mut self) {
         let (Some(stat), Some(mover)) = (&self.finish, self.mover.upgrade()) else { return };

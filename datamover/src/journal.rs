@@ -1,7 +1,9 @@
-//! What an interrupted movement leaves for the next run: where its temporary files lie, and which blocks of large files are done.
+//! The journal, from which the next run continues an interrupted movement: which folders hold temporary files, and
+//! which blocks of large files are copied.
 //!
-//! `slots` has a place of fixed size for each thread, with the folder in which the thread has a temporary file. `log` grows by a line for
-//! each large file, block and checkpoint. Both lie where only root may write; they are opened before root's rights are given up.
+//! The file `slots` has a record of fixed size for each thread: the folder in which the thread has a temporary file.
+//! The file `log` grows by a line for each large file, block, sync and checkpoint. Only root may write to the directory
+//! of both files; `datamover` opens them before it gives up root's rights.
 
 use std::{
     fs::{File, OpenOptions, read_to_string},
@@ -13,7 +15,7 @@ use std::{
 
 use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 
-/// Bytes of a slot: a length, and a path of at most `PATH_MAX` (4,096) bytes.
+/// Bytes of a slot: the length of a path, and the path of at most `PATH_MAX` (4,096) bytes.
 const SLOT: u64 = 8192;
 const PATH_MAX: usize = 4096;
 
@@ -25,16 +27,16 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// Opens the journal, and returns the log of earlier runs. The lock on the log stays until this process ends: waits for an earlier
-    /// run that has not ended yet.
+    /// Opens and locks the journal, and returns the log of earlier runs. Waits for an earlier run that has not ended
+    /// yet: a run holds the lock until its process ends.
     pub(crate) fn open(state: &Path) -> io::Result<(Self, String)> {
         let slots = open(&state.join("slots"))?;
         let mut log = open(&state.join("log"))?;
         log.lock()?;
         let mut text = String::new();
         log.read_to_string(&mut text)?;
-        if text.ends_with(|last| last != '\n') {
-            // The last line of a run that was killed.
+        if text.ends_with(|character| character != '\n') {
+            // A run was killed while it wrote the last line.
             text.truncate(text.rfind('\n').map_or(0, |end| end + 1));
             log.set_len(text.len() as u64)?;
             log.seek(SeekFrom::End(0))?;
@@ -47,8 +49,8 @@ impl Journal {
         &self.boot
     }
 
-    /// Records that a thread is about to make a temporary file in a folder, whose path is relative to the destination's root. A path
-    /// that is too long is left out: a run that is killed leaves a temporary file there.
+    /// Records that a thread is about to create a temporary file in the folder `path`, relative to the destination's
+    /// root. A path that is too long is not recorded: a killed run then leaves its temporary file in that folder.
     pub(crate) fn note_folder(&self, slot: u16, path: &[u8]) -> io::Result<()> {
         let path = if path.len() > PATH_MAX { b"" } else { path };
         let length = u16::try_from(path.len()).unwrap_or_default();
@@ -76,23 +78,23 @@ impl Journal {
         Ok(record[2..2 + length].to_vec())
     }
 
-    /// Records the begin of this run. `time` is the destination's own.
+    /// Records the begin of this run. `time` is by the destination's clock.
     pub(crate) fn note_start(&self, time: Time) -> io::Result<()> {
         self.write(&format!("start {} {} {}\n", self.boot, time.0, time.1))
     }
 
-    /// Records that a sync of the destination begins: it covers what was noted before.
+    /// Records that a sync of the destination begins: the sync covers the blocks that were noted before.
     pub(crate) fn note_sync(&self) -> io::Result<()> {
         self.write("sync\n")
     }
 
-    /// Records that the sync that began last has ended: everything written before `time` is on stable storage.
+    /// Records that the latest sync has ended: everything written before `time` is on stable storage.
     pub(crate) fn note_checkpoint(&self, time: Time) -> io::Result<()> {
         self.write(&format!("checkpoint {} {} {}\n", self.boot, time.0, time.1))?;
         self.lock().sync_data()
     }
 
-    pub(crate) fn note_large(&self, large: &Named<'_>) -> io::Result<()> {
+    pub(crate) fn note_large(&self, large: &LargeEntry<'_>) -> io::Result<()> {
         let path = percent_encode(large.path, NON_ALPHANUMERIC);
         let (seconds, nanoseconds) = large.modified;
         let line =
@@ -116,13 +118,13 @@ impl Journal {
 /// Seconds and nanoseconds.
 pub(crate) type Time = (i64, i64);
 
-/// A large file as the log names it.
+/// The log's line for a large file.
 #[derive(Debug)]
-pub(crate) struct Named<'a> {
-    /// Number in its temporary name.
+pub(crate) struct LargeEntry<'a> {
+    /// Number in the temporary name.
     pub(crate) number: u64,
     pub(crate) size: u64,
-    /// When the source was modified.
+    /// Modification time of the source.
     pub(crate) modified: Time,
     /// Path relative to the destination's root.
     pub(crate) path: &'a [u8],

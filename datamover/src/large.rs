@@ -1,4 +1,4 @@
-//! Files larger than a block: any number of threads copy their blocks, and the journal says which are done.
+//! Files larger than a block: several threads copy their blocks, and the journal records the copied blocks.
 
 use std::{
     collections::BTreeSet,
@@ -22,7 +22,7 @@ use crate::{
     data::{Fault, Pair},
     file::{self, Opened},
     folder::Folder,
-    journal::Named,
+    journal::LargeEntry,
     mover::{Mover, Worker},
     queue::Work,
     resume::{Begun, modified},
@@ -42,7 +42,7 @@ pub(crate) struct Large {
     has_failed: AtomicBool,
 }
 
-/// Opens the temporary file and hands out the blocks.
+/// Opens the temporary file, copies the first block, and offers the others to other threads.
 pub(crate) fn begin(mover: &Arc<Mover>, worker: &mut Worker, file: Opened) {
     match open(mover, &file) {
         Ok((copy, number, done)) => {
@@ -59,7 +59,7 @@ pub(crate) fn begin(mover: &Arc<Mover>, worker: &mut Worker, file: Opened) {
     }
 }
 
-/// Returns the temporary file, its number, and its blocks that are done.
+/// Returns the temporary file, its number, and the blocks that are copied already.
 fn open(mover: &Mover, file: &Opened) -> Result<(File, u64, BTreeSet<u64>)> {
     let path = file.folder.target_of(&file.to);
     let begun = mover.resume.as_ref().and_then(|resume| resume.begun(&path, &file.stat));
@@ -67,26 +67,27 @@ fn open(mover: &Mover, file: &Opened) -> Result<(File, u64, BTreeSet<u64>)> {
     {
         return Ok((copy, begun.number, begun.blocks.clone()));
     }
-    forget(mover, &file.folder, &file.to);
+    remove_stale(mover, &file.folder, &file.to);
     let number = mover.next_large.fetch_add(1, Relaxed);
     let size = file.stat.st_size.cast_unsigned();
-    let named = Named { number, size, modified: modified(&file.stat), path: &path };
-    mover.journal.note_large(&named).map_err(|error| crate::data::errno_of(&error))?;
+    let entry = LargeEntry { number, size, modified: modified(&file.stat), path: &path };
+    mover.journal.note_large(&entry).map_err(|error| crate::data::errno_of(&error))?;
     let copy = file::create(mover, &file.folder, &mover.temporary_large(number), &file.stat)?;
     ftruncate(&copy, size)?;
     Ok((copy, number, BTreeSet::new()))
 }
 
-/// Removes the temporary file that an earlier run made for a name, and that this run has no use for. Later it would
-/// change the folder's times.
-pub(crate) fn forget(mover: &Mover, folder: &Folder, name: &CStr) {
+/// Removes the temporary file that an earlier run created for a name and that this run does not use. Removing it later
+/// would change the times that the folder gets from its source.
+pub(crate) fn remove_stale(mover: &Mover, folder: &Folder, name: &CStr) {
     let path = || folder.target_of(name);
     if let Some(number) = mover.resume.as_ref().and_then(|resume| resume.number_of(&path())) {
         let _ = unlinkat(&folder.target, mover.temporary_large(number), AtFlags::empty());
     }
 }
 
-/// Opens the temporary file that an earlier run left; `None` when it is not there, or not as the journal has it.
+/// Opens the temporary file that an earlier run left; `None` when it is missing, or has another size or a further hard
+/// link.
 fn reopen(mover: &Mover, file: &Opened, begun: &Begun) -> Option<File> {
     let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let name = mover.temporary_large(begun.number);
@@ -95,7 +96,8 @@ fn reopen(mover: &Mover, file: &Opened, begun: &Begun) -> Option<File> {
     (stat.st_size == file.stat.st_size && stat.st_nlink == 1).then_some(copy)
 }
 
-/// Copies the next block. Before, it offers the blocks after it to other threads.
+/// Copies the next block. Before that, puts the following blocks into the queue for other threads; if the queue is
+/// full, copies those blocks too.
 pub(crate) fn copy_block(mover: &Arc<Mover>, worker: &mut Worker, large: &Arc<Large>) {
     loop {
         let block = large.next.fetch_add(1, Relaxed);
@@ -124,7 +126,7 @@ impl Large {
         }
         let pair = Pair { source: &self.file.source, copy: &self.copy, stat: &self.file.stat };
         if self.done.contains(&block) {
-            // What cannot be counted is not missing.
+            // An error of the count does not matter: the block is copied.
             let bytes = pair.bytes_between(from, to).unwrap_or(0);
             mover.counters.bytes.fetch_add(bytes, Relaxed);
             mover.counters.kept.fetch_add(bytes, Relaxed);
@@ -141,7 +143,7 @@ impl Large {
         }
     }
 
-    /// Puts the copy in place, or removes it.
+    /// Renames a complete copy to its final name, and removes an incomplete one.
     fn finish(&self, mover: &Mover, worker: &mut Worker) {
         let temporary = mover.temporary_large(self.number);
         let mut is_copied = false;

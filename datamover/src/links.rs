@@ -1,4 +1,4 @@
-//! Hard links: files of the source with several names get one copy with as many.
+//! Hard links: a source file with several names gets one copy with as many names.
 
 use std::{
     collections::HashMap,
@@ -10,8 +10,8 @@ use rustix::fs::Stat;
 
 use crate::folder::Folder;
 
-/// Most files that are remembered at a time. Further ones are copied once for each name.
-const MOST: usize = 200_000;
+/// Maximum number of files in the table. Each name of a further file gets its own copy.
+const MAX_FILES: usize = 200_000;
 
 #[derive(Debug, Default)]
 pub(crate) struct Links(Mutex<HashMap<Key, Link>>);
@@ -21,33 +21,33 @@ pub(crate) type Key = (u64, u64);
 
 #[derive(Debug)]
 struct Link {
-    /// Names that were not met yet.
-    left: u64,
+    /// Number of names that the walk has not reached yet.
+    unreached: u64,
     copy: Copy,
 }
 
 #[derive(Debug)]
 enum Copy {
-    /// A thread copies it; these names wait for that.
+    /// A thread copies the file; these names wait for the copy.
     Begun(Vec<Name>),
-    /// Path relative to the destination's root.
+    /// The copy is complete; its path, relative to the destination's root.
     Made(Arc<[u8]>),
 }
 
-/// A name that a file is to have in a folder.
+/// A name to link in a folder.
 pub(crate) type Name = (Arc<Folder>, CString);
 
-/// What to do with a name of a file.
+/// The action for one name of a file.
 #[derive(Debug)]
-pub(crate) enum Turn {
-    /// Copy the file, and say so by [`Links::copied`] or [`Links::failed`].
+pub(crate) enum Action {
+    /// Copy the file, and then call [`Links::copied`] or [`Links::failed`].
     Copy,
-    /// Copy the file. No other name of it is linked to it.
+    /// Copy the file under this name only: the table of files is full.
     CopyAlone,
     /// Link the name to this path, relative to the destination's root.
     Link(Arc<[u8]>),
-    /// Nothing: another thread copies the file, and links the name.
-    Waits,
+    /// Nothing: the thread that copies the file will link this name.
+    Nothing,
 }
 
 pub(crate) fn key(stat: &Stat) -> Key {
@@ -55,30 +55,30 @@ pub(crate) fn key(stat: &Stat) -> Key {
 }
 
 impl Links {
-    /// Takes a name of a file with several names.
-    pub(crate) fn meet(&self, stat: &Stat, name: Name) -> Turn {
+    /// Records that the walk reached a name of a file with several names, and returns the action for it.
+    pub(crate) fn add_name(&self, stat: &Stat, name: Name) -> Action {
         let mut links = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_full = links.len() >= MOST;
+        let is_full = links.len() >= MAX_FILES;
         let Some(link) = links.get_mut(&key(stat)) else {
             if is_full {
-                return Turn::CopyAlone;
+                return Action::CopyAlone;
             }
-            let left = stat.st_nlink.saturating_sub(1);
-            links.insert(key(stat), Link { left, copy: Copy::Begun(Vec::new()) });
-            return Turn::Copy;
+            let unreached = stat.st_nlink.saturating_sub(1);
+            links.insert(key(stat), Link { unreached, copy: Copy::Begun(Vec::new()) });
+            return Action::Copy;
         };
-        link.left = link.left.saturating_sub(1);
-        let turn = match &mut link.copy {
+        link.unreached = link.unreached.saturating_sub(1);
+        let action = match &mut link.copy {
             Copy::Begun(waiting) => {
                 waiting.push(name);
-                return Turn::Waits;
+                return Action::Nothing;
             }
-            Copy::Made(path) => Turn::Link(path.clone()),
+            Copy::Made(path) => Action::Link(path.clone()),
         };
-        if link.left == 0 {
+        if link.unreached == 0 {
             links.remove(&key(stat));
         }
-        turn
+        action
     }
 
     /// Records the copy of a file, and returns the names that waited for it.
@@ -86,7 +86,7 @@ impl Links {
         let mut links = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(link) = links.get_mut(&key) else { return Vec::new() };
         let begun = std::mem::replace(&mut link.copy, Copy::Made(path.into()));
-        if link.left == 0 {
+        if link.unreached == 0 {
             links.remove(&key);
         }
         names(begun)

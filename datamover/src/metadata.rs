@@ -12,7 +12,7 @@ use rustix::{
 
 use crate::mover::Mover;
 
-/// Gives a copy the metadata of its source.
+/// Sets the metadata of a copy to that of its source.
 pub(crate) fn finish(mover: &Mover, source: &File, copy: &File, stat: &Stat) -> Result<()> {
     if mover.order.copies_xattrs {
         copy_xattrs(source, copy)?;
@@ -36,20 +36,20 @@ fn timespec(tv_sec: i64, tv_nsec: i64) -> Timespec {
     Timespec { tv_sec, tv_nsec }
 }
 
-/// Most bytes of a list of names, and of a value (xattr(7)).
-const MOST: usize = 64 << 10;
+/// Maximum bytes of a list of names, and of a value (xattr(7)).
+const MAX_BYTES: usize = 64 << 10;
 
-/// Copies what a user may set: the user's attributes, and POSIX ACLs. Others belong to the system.
+/// Copies the extended attributes that a user may set: `user.*` and POSIX ACLs.
 fn copy_xattrs(source: &File, copy: &File) -> Result<()> {
-    let mut names = vec![0; MOST];
+    let mut names = vec![0; MAX_BYTES];
     let length = match flistxattr(source, &mut names[..]) {
         Err(Errno::OPNOTSUPP) => return Ok(()),
         length => length?,
     };
-    let mut value = vec![0; MOST];
+    let mut value = vec![0; MAX_BYTES];
     for name in names[..length].split_inclusive(|byte| *byte == 0) {
         let Ok(name) = CStr::from_bytes_with_nul(name) else { continue };
-        if is_the_users(name) {
+        if is_settable_by_user(name) {
             let length = fgetxattr(source, name, &mut value[..])?;
             fsetxattr(copy, name, &value[..length], XattrFlags::empty())?;
         }
@@ -57,6 +57,6 @@ fn copy_xattrs(source: &File, copy: &File) -> Result<()> {
     Ok(())
 }
 
-fn is_the_users(name: &CStr) -> bool {
+fn is_settable_by_user(name: &CStr) -> bool {
     name.to_bytes().starts_with(b"user.") || name.to_bytes().starts_with(b"system.posix_acl_")
 }

@@ -1,4 +1,4 @@
-//! What all threads of a movement share.
+//! The state that all threads of a movement share.
 
 use std::{
     fs::File,
@@ -26,30 +26,30 @@ pub(crate) struct Mover {
     pub(crate) failures: Failures,
     pub(crate) throttle: Throttle,
     pub(crate) journal: Journal,
-    /// What earlier runs left; `None` in the first run.
+    /// The state that earlier runs left; `None` in the first run.
     pub(crate) resume: Option<Resume>,
     pub(crate) links: Links,
     pub(crate) queue: Queue,
     pub(crate) threads: Threads,
     /// Number for the next large file's temporary name.
     pub(crate) next_large: AtomicU64,
-    /// Whether copy_file_range(2) works from this source to this destination, as far as is known.
+    /// Whether copy_file_range(2) works from this source to this destination; true until a call says otherwise.
     pub(crate) copies_ranges: AtomicBool,
     pub(crate) is_within_one_file_system: bool,
     is_over: AtomicBool,
     end: OnceLock<Outcome>,
-    /// Guards nothing else: bytes that the destination lacks are computed once.
+    /// Serializes threads that run out of space: the first computes the missing bytes for the message.
     space: Mutex<()>,
 }
 
-/// What one thread has for itself.
+/// The state of one copying thread.
 #[derive(Debug)]
 pub(crate) struct Worker {
-    /// Slot in the journal, and number in temporary names.
+    /// Slot of the thread in the journal, and its number in temporary names.
     pub(crate) slot: u16,
-    /// For data that no call copies inside the kernel.
+    /// For data that copy_file_range(2) cannot copy.
     pub(crate) buffer: Vec<u8>,
-    /// Folder that the journal has for the slot.
+    /// The folder that the journal records for the slot.
     pub(crate) noted: Option<Vec<u8>>,
 }
 
@@ -81,17 +81,17 @@ impl Mover {
         }
     }
 
-    /// Whether the threads are to end before everything is copied.
+    /// Whether the movement has been cancelled or stopped: threads then end before everything is copied.
     pub(crate) fn is_over(&self) -> bool {
         self.is_over.load(Relaxed)
     }
 
-    /// How the movement ended early.
+    /// Outcome of a movement that was cancelled or stopped.
     pub(crate) fn end(&self) -> Option<&Outcome> {
         self.end.get()
     }
 
-    /// Ends the movement. The first reason counts.
+    /// Ends the movement early. Only the first call sets the outcome.
     pub(crate) fn stop(&self, outcome: Outcome) {
         let _ = self.end.set(outcome);
         self.is_over.store(true, Relaxed);
@@ -99,7 +99,7 @@ impl Mover {
         self.throttle.wake();
     }
 
-    /// Records that something could not be copied. Without space at the destination, nothing more is tried.
+    /// Counts and lists an entry that could not be copied.
     pub(crate) fn fail(&self, path: &[u8], action: &str, errno: Errno) {
         self.counters.failed.fetch_add(1, Relaxed);
         self.failures.add(path, action, Some(errno), io::Error::from(errno).to_string());
@@ -115,17 +115,17 @@ impl Mover {
         self.fail_write(path, action, errno);
     }
 
-    /// Records a failure at the destination.
+    /// Records a failure to write, and ends the movement when the destination is full.
     pub(crate) fn fail_write(&self, path: &[u8], action: &str, errno: Errno) {
         self.fail(path, action, errno);
         if matches!(errno, Errno::NOSPC | Errno::DQUOT) && action != "read" {
             let _once = self.space.lock().unwrap_or_else(PoisonError::into_inner);
-            self.stop(Outcome::Stopped(self.missing_space(errno)));
+            self.stop(Outcome::Stopped(self.full_text(errno)));
         }
     }
 
-    /// Says how many bytes the destination lacks, as far as the total is known.
-    fn missing_space(&self, errno: Errno) -> String {
+    /// Returns the error text for a full destination, with the number of missing bytes if the total is known.
+    fn full_text(&self, errno: Errno) -> String {
         let why =
             if errno == Errno::DQUOT { "the user's quota is used up" } else { "no space is left" };
         let path = &self.order.destination.path;
@@ -152,8 +152,8 @@ impl Worker {
         Self { slot, buffer: Vec::new(), noted: None }
     }
 
-    /// Has the journal know the folder before a temporary file is made there.
-    pub(crate) fn note(&mut self, mover: &Mover, folder: &Folder) -> Result<(), Errno> {
+    /// Records the folder in the journal, before this thread creates a temporary file in it.
+    pub(crate) fn note_folder(&mut self, mover: &Mover, folder: &Folder) -> Result<(), Errno> {
         if self.noted.as_deref() == Some(&folder.target_path) {
             return Ok(());
         }

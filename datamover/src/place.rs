@@ -1,4 +1,4 @@
-//! Opens what an order names, and nothing outside its root.
+//! Opens the paths of an order, and nothing outside their roots.
 
 use std::{fs::File, path::Path};
 
@@ -9,17 +9,17 @@ use rustix::{
 };
 
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-/// Mode of directories that a movement makes on the way to its destination.
+/// Mode of directories that a movement creates on the path of its destination.
 const MODE: u32 = 0o755;
 
-/// Opens the root of a file system, whose path the agent knows.
+/// Opens the root of a side. Its path comes from the agent, not from a user.
 pub(crate) fn root(path: &Path) -> Result<File> {
     openat(CWD, path, DIRECTORY, Mode::empty()).map(File::from)
 }
 
-/// Tells what lies at a path beneath a root.
+/// Returns the type of the entry at a path beneath a root.
 pub(crate) fn kind(root: &File, path: &str) -> Result<Kind> {
-    match beneath(root, path, OFlags::PATH).and_then(fstat) {
+    match open_beneath(root, path, OFlags::PATH).and_then(fstat) {
         Ok(stat) => match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => Ok(Kind::Directory),
             _ => Ok(Kind::File),
@@ -31,15 +31,15 @@ pub(crate) fn kind(root: &File, path: &str) -> Result<Kind> {
 
 /// Opens a directory beneath a root.
 pub(crate) fn directory(root: &File, path: impl AsRef<[u8]>) -> Result<File> {
-    beneath(root, path, DIRECTORY)
+    open_beneath(root, path, DIRECTORY)
 }
 
 /// Opens a file beneath a root for reading. A FIFO without a writer does not delay it.
 pub(crate) fn file(root: &File, path: &str) -> Result<File> {
-    beneath(root, path, OFlags::RDONLY | OFlags::NONBLOCK)
+    open_beneath(root, path, OFlags::RDONLY | OFlags::NONBLOCK)
 }
 
-fn beneath(root: &File, path: impl AsRef<[u8]>, flags: OFlags) -> Result<File> {
+fn open_beneath(root: &File, path: impl AsRef<[u8]>, flags: OFlags) -> Result<File> {
     let mut path = path.as_ref();
     while let [b'/', rest @ ..] | [rest @ .., b'/'] = path {
         path = rest;
@@ -49,15 +49,15 @@ fn beneath(root: &File, path: impl AsRef<[u8]>, flags: OFlags) -> Result<File> {
     openat2(root, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve).map(File::from)
 }
 
-/// Opens a directory beneath a root, and makes what is missing of it if `creates` says so.
-pub(crate) fn reach(root: &File, path: &str, creates: bool) -> Result<File> {
+/// Opens a directory beneath a root. If `creates` is true, creates the missing directories on its path.
+pub(crate) fn open_or_create(root: &File, path: &str, creates: bool) -> Result<File> {
     match directory(root, path) {
-        Err(Errno::NOENT) if creates => make(root, path.trim_matches('/')),
+        Err(Errno::NOENT) if creates => create(root, path.trim_matches('/')),
         opened => opened,
     }
 }
 
-fn make(root: &File, path: &str) -> Result<File> {
+fn create(root: &File, path: &str) -> Result<File> {
     let mut parent = directory(root, "")?;
     let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
     for end in ends {

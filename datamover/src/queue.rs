@@ -1,4 +1,4 @@
-//! Work for the threads, last in first out: a tree is copied depth first, and few directories are open at a time.
+//! Work for the threads. Last in, first out: a tree is copied depth first, so that few directories are open at a time.
 
 use std::{
     ffi::CString,
@@ -7,21 +7,22 @@ use std::{
 
 use crate::{file::Opened, folder::Folder, large::Large};
 
-/// Most entries. A thread that finds the queue full does its work itself, so that memory stays bounded in any tree.
-const MOST: usize = 1024;
+/// Maximum number of entries. A thread that finds the queue full does the work itself, so that memory stays bounded in
+/// any tree.
+const MAX_ENTRIES: usize = 1024;
 
 /// One piece of work.
 #[derive(Debug)]
 pub(crate) enum Work {
-    /// The contents of a folder that is open.
+    /// Reads an open folder.
     Read(Arc<Folder>),
-    /// A file that is open.
+    /// Copies an open file.
     File(Box<Opened>),
-    /// A directory of the source, by its name in its folder.
+    /// Copies a subdirectory, by its name in its folder.
     Folder(Arc<Folder>, CString),
-    /// Files of a folder.
+    /// Copies files of a folder, by their names.
     Files(Arc<Folder>, Vec<CString>),
-    /// The next blocks of a large file.
+    /// Copies the next blocks of a large file.
     Blocks(Arc<Large>),
 }
 
@@ -34,15 +35,15 @@ pub(crate) struct Queue {
 #[derive(Debug, Default)]
 struct State {
     work: Vec<Work>,
-    /// Threads that are at work, and may add more.
+    /// Number of threads that work on an entry, and may add more entries.
     busy: usize,
 }
 
 impl Queue {
-    /// Adds work, or gives it back when the queue is full.
+    /// Adds work, or returns it as an error when the queue is full.
     pub(crate) fn push(&self, work: Work) -> Result<(), Work> {
         let mut state = self.lock();
-        if state.work.len() >= MOST {
+        if state.work.len() >= MAX_ENTRIES {
             return Err(work);
         }
         state.work.push(work);
@@ -50,8 +51,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Returns the next work; `None` once nothing is left and no thread can add more. Every thread that got work
-    /// calls [`Queue::finish`] after it.
+    /// Returns the next work; `None` once nothing is left and no thread can add more. The thread calls
+    /// [`Queue::finish`] when it has done the work.
     pub(crate) fn next(&self) -> Option<Work> {
         let mut state = self.lock();
         loop {

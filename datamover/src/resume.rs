@@ -1,4 +1,5 @@
-//! What earlier runs of a movement left: which of the destination's files are whole, and which blocks of large files are done.
+//! Reads from the log of earlier runs which files of the destination are complete, and which blocks of large files are
+//! copied.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -7,13 +8,13 @@ use rustix::fs::Stat;
 
 use crate::journal::Time;
 
-/// What the log of earlier runs says.
+/// The state that earlier runs left.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Resume {
-    /// Between these times of the destination, earlier runs put files in place that are whole. A file that was written after the last
-    /// checkpoint of an earlier boot may lack data.
+    /// Periods, by the destination's clock, in which earlier runs renamed files that are complete. A file that an
+    /// earlier boot wrote after its last checkpoint may lack data.
     trusted: Vec<(Time, Option<Time>)>,
-    /// Large files that were begun, by path.
+    /// Large files that earlier runs began, by path.
     large: HashMap<Vec<u8>, Begun>,
     /// The next number for a large file's temporary name.
     pub(crate) next: u64,
@@ -28,22 +29,23 @@ pub(crate) struct Begun {
     pub(crate) blocks: BTreeSet<u64>,
 }
 
-/// Reads a log. `boot` is the present boot id: blocks of earlier boots count if a checkpoint came after them.
+/// Reads a log. `boot` is the present boot id. A block of an earlier boot counts as copied only if a checkpoint covers
+/// it.
 pub(crate) fn read(log: &str, boot: &str) -> Resume {
     let mut resume = Resume::default();
     let mut boots: Vec<(String, Time, Option<Time>)> = Vec::new();
-    // Blocks of the boot that no checkpoint covers: those noted since the last sync began, and those noted before.
+    // Blocks of the boot that no checkpoint covers: `unsure` were noted after the latest sync began, `syncing` before.
     let mut unsure: Vec<(u64, u64)> = Vec::new();
     let mut syncing: Vec<(u64, u64)> = Vec::new();
     let mut blocks: HashMap<u64, BTreeSet<u64>> = HashMap::new();
     for line in log.lines() {
         match *line.split(' ').collect::<Vec<_>>() {
-            ["start", of, seconds, nanoseconds] => {
+            ["start", id, seconds, nanoseconds] => {
                 let Some(time) = time(seconds, nanoseconds) else { continue };
-                if boots.last().is_none_or(|last| last.0 != of) {
+                if boots.last().is_none_or(|last| last.0 != id) {
                     unsure.clear();
                     syncing.clear();
-                    boots.push((of.to_owned(), time, None));
+                    boots.push((id.to_owned(), time, None));
                 }
             }
             ["checkpoint", _, seconds, nanoseconds] => {
@@ -73,8 +75,8 @@ pub(crate) fn read(log: &str, boot: &str) -> Resume {
     for begun in resume.large.values_mut() {
         begun.blocks = blocks.remove(&begun.number).unwrap_or_default();
     }
-    let trusted = |(of, from, until): (String, Time, Option<Time>)| {
-        if of == boot { Some((from, None)) } else { until.map(|until| (from, Some(until))) }
+    let trusted = |(id, from, until): (String, Time, Option<Time>)| {
+        if id == boot { Some((from, None)) } else { until.map(|until| (from, Some(until))) }
     };
     resume.trusted = boots.into_iter().filter_map(trusted).collect();
     resume
@@ -95,8 +97,9 @@ impl Resume {
         self.next = self.next.max(number + 1);
     }
 
-    /// Whether a file of the destination is a whole copy that an earlier run put in place.
-    pub(crate) fn is_whole(&self, source: &Stat, copy: &Stat) -> bool {
+    /// Whether a file of the destination is a complete copy of the source that an earlier run renamed to its final
+    /// name.
+    pub(crate) fn is_complete(&self, source: &Stat, copy: &Stat) -> bool {
         let changed = (copy.st_ctime, copy.st_ctime_nsec.cast_signed());
         let is_trusted = |(from, until): &(Time, Option<Time>)| {
             changed >= *from && until.is_none_or(|until| changed < until)
@@ -106,7 +109,7 @@ impl Resume {
             && self.trusted.iter().any(is_trusted)
     }
 
-    /// Returns the large file that an earlier run began from the same source.
+    /// Returns the large file that an earlier run began from the same, unmodified source.
     pub(crate) fn begun(&self, path: &[u8], source: &Stat) -> Option<&Begun> {
         let begun = self.large.get(path)?;
         let is_same =
@@ -114,18 +117,18 @@ impl Resume {
         is_same.then_some(begun)
     }
 
-    /// Returns the number of a large file's temporary name.
+    /// Returns the number in a large file's temporary name.
     pub(crate) fn number_of(&self, path: &[u8]) -> Option<u64> {
         self.large.get(path).map(|begun| begun.number)
     }
 
-    /// Paths and numbers of all large files.
-    pub(crate) fn temporaries(&self) -> impl Iterator<Item = (&[u8], u64)> {
+    /// Returns paths and temporary numbers of all large files.
+    pub(crate) fn temporary_files(&self) -> impl Iterator<Item = (&[u8], u64)> {
         self.large.iter().map(|(path, begun)| (&**path, begun.number))
     }
 }
 
-/// When a file was modified.
+/// Returns a file's modification time.
 pub(crate) fn modified(stat: &Stat) -> Time {
     (stat.st_mtime, stat.st_mtime_nsec.cast_signed())
 }
@@ -141,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_loss_of_power_only_blocks_noted_before_a_finished_sync_count() {
+    fn after_a_reboot_only_blocks_noted_before_a_finished_sync_count_as_copied() {
         for (rest, same_boot, other_boot) in [
             ("", &[0][..], &[][..]),
             ("sync\nblock 3 1\n", &[0, 1], &[]),
@@ -156,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn an_earlier_boot_is_trusted_up_to_its_last_checkpoint_and_the_present_one_without_end() {
+    fn files_of_an_earlier_boot_are_trusted_only_up_to_its_last_checkpoint() {
         let log = format!("{BEGUN}sync\ncheckpoint old 20 5\nstart new 30 0\n");
         let resume = read(&log, "new");
         assert_eq!(resume.trusted, [((10, 0), Some((20, 5))), ((30, 0), None)]);

@@ -34,27 +34,28 @@ use crate::{
     resume, space, talk, walk,
 };
 
-/// How long threads may take to end after a movement was stopped. One that hangs in the kernel is left behind.
-const STOP: Duration = Duration::from_millis(1500);
+/// How long `datamover` waits for its threads after a movement was stopped. A thread may hang in the kernel.
+const STOP_PATIENCE: Duration = Duration::from_millis(1500);
 
-/// Runs `datamover`: reads an order, carries it out, and tells how it ended.
+/// Runs `datamover`: reads an order, carries it out, and reports how it ended.
 #[must_use]
 pub fn main() -> ExitCode {
-    end_with_any_thread();
-    let ended = match talk::order() {
+    exit_when_a_thread_panics();
+    let ended = match talk::read_order() {
         Ok(order) => carry_out(order),
         Err(error) => stopped(chain(&error)),
     };
-    talk::tell(&Report::Ended(ended));
-    // Threads that hang in the kernel are not waited for.
+    talk::report(&Report::Ended(ended));
+    // Does not wait for threads that hang in the kernel.
     std::process::exit(0)
 }
 
-/// Ends the process when a thread panics: the others would wait for its work. The agent starts a process that goes on.
-fn end_with_any_thread() {
-    let report = std::panic::take_hook();
+/// Ends the process when a thread panics: the other threads would wait for its work forever. The agent then starts a
+/// process that continues the movement.
+fn exit_when_a_thread_panics() {
+    let print_panic = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        report(panic);
+        print_panic(panic);
         std::process::exit(101);
     }));
 }
@@ -63,7 +64,7 @@ fn stopped(reason: String) -> Ended {
     Ended { outcome: Outcome::Stopped(reason), progress: Progress::default() }
 }
 
-/// Opens what only root may open, becomes the user, and copies or cleans up.
+/// Opens the files that only root may open, changes to the user's ids, and copies or cleans up.
 fn carry_out(order: Order) -> Ended {
     let task = order.task;
     let begun = begin(order);
@@ -83,13 +84,14 @@ fn carry_out(order: Order) -> Ended {
 }
 
 fn begin(order: Order) -> Result<(Arc<Mover>, File), String> {
-    let at = |path: &Path| format!("open {}", path.display());
-    let (journal, log) =
-        Journal::open(&order.state).map_err(|error| format!("{}: {error}", at(&order.state)))?;
+    let action = |path: &Path| format!("open {}", path.display());
+    let (journal, log) = Journal::open(&order.state)
+        .map_err(|error| format!("{}: {error}", action(&order.state)))?;
     let failures = failures(&order.state.join("failures"))
-        .map_err(|error| format!("{}: {error}", at(&order.state)))?;
+        .map_err(|error| format!("{}: {error}", action(&order.state)))?;
     let open = |place: &Place| {
-        place::root(&place.root).map_err(|errno| format!("{}: {}", at(&place.root), text(errno)))
+        place::root(&place.root)
+            .map_err(|errno| format!("{}: {}", action(&place.root), text(errno)))
     };
     let (source, root) = (open(&order.source)?, open(&order.destination)?);
     confine::become_user(&order.user).map_err(|error| chain(&error))?;
@@ -102,7 +104,7 @@ fn begin(order: Order) -> Result<(Arc<Mover>, File), String> {
     Ok((Arc::new(mover), source))
 }
 
-/// Opens the list of failures. What failed in an earlier run is tried again, and listed again if it fails again.
+/// Opens the list of failures and empties it: this run tries again what failed in an earlier run.
 fn failures(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600);
@@ -113,7 +115,7 @@ fn text(errno: Errno) -> String {
     io::Error::from(errno).to_string()
 }
 
-/// What a movement copies.
+/// The opened source of a movement.
 pub(crate) enum Source {
     /// The contents of a directory, or the directory itself.
     Directory(File),
@@ -121,24 +123,26 @@ pub(crate) enum Source {
 }
 
 fn copy(mover: &Arc<Mover>, root: &File) -> Outcome {
-    let (source, layout) = match find(mover, root) {
-        Ok(found) => found,
+    let (source, layout) = match open_source(mover, root) {
+        Ok(source_and_layout) => source_and_layout,
         Err(reason) => return Outcome::Stopped(reason),
     };
     let destination = format!("destination {:?}", mover.order.destination.path);
     let creates = mover.order.creates_directories;
-    let target = match place::reach(&mover.root, &layout.directory, creates) {
+    let target = match place::open_or_create(&mover.root, &layout.directory, creates) {
         Ok(target) => target,
         Err(errno) => return Outcome::Stopped(format!("{destination}: {}", text(errno))),
     };
     if mover.resume.is_some() {
         cleaning::clean_small(mover);
     }
-    if let Err(errno) = checkpoints::mark(mover, &target, &layout) {
+    if let Err(errno) = checkpoints::record_start(mover, &target, &layout) {
         return Outcome::Stopped(format!("{destination}: {}", text(errno)));
     }
-    if let Err(error) = talk::follow(Arc::downgrade(mover)) {
-        return Outcome::Stopped(format!("start a thread: {error}"));
+    if let Err(error) = talk::follow_changes(Arc::downgrade(mover)) {
+        return Outcome::Stopped(format!(
+            "start the thread that reads changes of the order: {error}"
+        ));
     }
     space::count(mover, &source);
     if mover.end().is_none() {
@@ -147,16 +151,16 @@ fn copy(mover: &Arc<Mover>, root: &File) -> Outcome {
     finish(mover)
 }
 
-/// Opens the source, and decides where its copy goes.
-fn find(mover: &Mover, root: &File) -> Result<(Source, Layout), String> {
+/// Opens the source, and decides directory and name of its copy.
+fn open_source(mover: &Mover, root: &File) -> Result<(Source, Layout), String> {
     let order = &mover.order;
     let (from, to) = (&order.source.path, &order.destination.path);
     let source = |errno| format!("source {from:?}: {}", text(errno));
     let kind = place::kind(root, from).map_err(source)?;
-    let there = place::kind(&mover.root, to)
+    let destination_kind = place::kind(&mover.root, to)
         .map_err(|errno| format!("destination {to:?}: {}", text(errno)))?;
     let index = order.index_directory.as_deref();
-    let layout = layout::layout((from, kind), (to, there), index)
+    let layout = layout::layout((from, kind), (to, destination_kind), index)
         .map_err(|error| format!("copy {from:?} to {to:?}: {error}"))?;
     let opened = match kind {
         Kind::Directory => place::directory(root, from).map(Source::Directory),
@@ -165,10 +169,10 @@ fn find(mover: &Mover, root: &File) -> Result<(Source, Layout), String> {
     Ok((opened.map_err(source)?, layout))
 }
 
-/// Copies with all threads, and tells progress meanwhile.
+/// Copies with all threads, and reports progress meanwhile.
 fn run(mover: &Arc<Mover>, source: Source, target: File, layout: &Layout) {
     let marker = checkpoints::open_marker(mover, &target);
-    hand_out(mover, source, target, layout);
+    queue_first(mover, source, target, layout);
     let threads: Vec<_> = (1..=mover.order.threads.max(1))
         .map(|slot| {
             let mover = mover.clone();
@@ -180,19 +184,20 @@ fn run(mover: &Arc<Mover>, source: Source, target: File, layout: &Layout) {
         .filter_map(Result::ok)
         .collect();
     if threads.is_empty() {
-        return mover.stop(Outcome::Stopped("no thread could be started".to_owned()));
+        return mover.stop(Outcome::Stopped("no thread that copies could be started".to_owned()));
     }
     if let Ok(marker) = marker {
-        checkpoints::keep(mover, marker, threads.len());
+        checkpoints::start_thread(mover, marker, threads.len());
     }
     watch(mover, threads.len());
 }
 
 /// Puts the first work into the queue.
-fn hand_out(mover: &Arc<Mover>, source: Source, target: File, layout: &Layout) {
+fn queue_first(mover: &Arc<Mover>, source: Source, target: File, layout: &Layout) {
     let name = layout.name.as_deref().and_then(|name| CString::new(name).ok());
-    let nothing = || target.try_clone();
-    // The queue is empty: it takes the first work.
+    // Fills the field `source` of a folder that is never read.
+    let placeholder = || target.try_clone();
+    // The queue is empty, so that the push does not fail.
     let push = |work| drop(mover.queue.push(work));
     match (source, name) {
         (Source::Directory(source), None) => {
@@ -200,10 +205,10 @@ fn hand_out(mover: &Arc<Mover>, source: Source, target: File, layout: &Layout) {
             push(Work::Read(Arc::new(top)));
         }
         (Source::Directory(source), Some(name)) => {
-            let Ok(unread) = nothing() else { return };
+            let Ok(unread) = placeholder() else { return };
             let mut top = Folder::top(mover, unread, target, &layout.directory);
-            cut_last(&mut top.source_path);
-            match Arc::new(top).make(mover, source, &name) {
+            remove_last_component(&mut top.source_path);
+            match Arc::new(top).create(mover, source, &name) {
                 Ok(folder) => push(Work::Read(Arc::new(folder))),
                 Err(errno) => {
                     mover.fail_write(
@@ -215,7 +220,7 @@ fn hand_out(mover: &Arc<Mover>, source: Source, target: File, layout: &Layout) {
             }
         }
         (Source::File(source), name) => {
-            let Ok(unread) = nothing() else { return };
+            let Ok(unread) = placeholder() else { return };
             let folder = Arc::new(Folder::top(mover, unread, target, &layout.directory));
             if let Some(file) = open_file(mover, folder, source, name) {
                 push(Work::File(Box::new(file)));
@@ -224,7 +229,7 @@ fn hand_out(mover: &Arc<Mover>, source: Source, target: File, layout: &Layout) {
     }
 }
 
-fn cut_last(path: &mut Vec<u8>) {
+fn remove_last_component(path: &mut Vec<u8>) {
     let end = path.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
     path.truncate(end);
 }
@@ -241,40 +246,47 @@ fn open_file(
             return Some(Opened { folder, from, to, source, stat });
         }
         (Err(errno), _) => mover.fail(&from, "open", errno),
-        _ => mover.fail(&from, "copy what is neither a file nor a directory", Errno::INVAL),
+        _ => {
+            mover.fail(
+                &from,
+                "copy, as the source is neither a file nor a directory",
+                Errno::INVAL,
+            );
+        }
     }
     None
 }
 
-/// Tells progress until all threads have ended, or do not end though they should.
+/// Reports progress until all threads have ended, or until a stopped movement's threads have had `STOP_PATIENCE` to
+/// end.
 fn watch(mover: &Mover, threads: usize) {
     let interval = Duration::from_millis(mover.order.interval.max(100));
-    let mut told = None;
+    let mut reported = None;
     while !mover.is_over() {
         if mover.threads.wait(threads, interval, || mover.is_over()) {
             return;
         }
         let now = mover.counters.progress();
-        if told != Some(now) {
-            talk::tell(&Report::Progress(now));
+        if reported != Some(now) {
+            talk::report(&Report::Progress(now));
             mover.failures.flush();
-            told = Some(now);
+            reported = Some(now);
         }
     }
-    mover.threads.wait(threads, STOP, || false);
+    mover.threads.wait(threads, STOP_PATIENCE, || false);
 }
 
-/// Syncs the destination if that is ordered, and removes what is temporary.
+/// Syncs the destination if the order says so, and removes temporary files.
 fn finish(mover: &Mover) -> Outcome {
-    if let Some(end) = mover.end() {
+    if let Some(outcome) = mover.end() {
         cleaning::clean(mover);
-        return end.clone();
+        return outcome.clone();
     }
     if mover.order.syncs
         && let Err(errno) = syncfs(&mover.root)
     {
         return Outcome::Stopped(format!(
-            "write the destination to stable storage: {}",
+            "sync the destination to stable storage: {}",
             text(errno)
         ));
     }

@@ -1,4 +1,4 @@
-//! Counts what there is to copy, beside the copying.
+//! Counts the files and bytes of a tree, while other threads copy it.
 
 use std::{collections::HashSet, ffi::CString, fs::File};
 
@@ -14,10 +14,10 @@ use crate::{
 const OPEN: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 const BUFFER: usize = 32 << 10;
-/// Most levels, as copying has them.
+/// Maximum levels of a tree; the same limit as in copying.
 const LEVELS: usize = 1000;
 
-/// Counts a tree. What cannot be read counts nothing; copying says why.
+/// Counts a tree. Skips what cannot be read; the copying threads report it.
 pub(crate) fn count(mover: &Mover, directory: &File) -> Total {
     let mut total = Count::default();
     let mut levels = vec![(None, subdirectories(mover, directory, &mut total))];
@@ -39,13 +39,13 @@ pub(crate) fn count(mover: &Mover, directory: &File) -> Total {
     total.total
 }
 
-/// Most files with several names whose further names are known as such.
-const LINKED: usize = 200_000;
+/// Maximum number of files with several names whose further names are not counted again.
+const MAX_LINKED: usize = 200_000;
 
 #[derive(Default)]
 struct Count {
     total: Total,
-    /// Files with several names.
+    /// Files with several names that are counted already.
     linked: HashSet<Key>,
 }
 
@@ -53,7 +53,7 @@ impl Count {
     fn add(&mut self, stat: &Stat) {
         let is_another_name = stat.st_nlink > 1
             && (self.linked.contains(&key(stat))
-                || (self.linked.len() < LINKED && !self.linked.insert(key(stat))));
+                || (self.linked.len() < MAX_LINKED && !self.linked.insert(key(stat))));
         if !is_another_name {
             self.total.files += 1;
             self.total.bytes += bytes_of_data(stat);
@@ -65,7 +65,7 @@ impl Count {
 fn subdirectories(mover: &Mover, directory: &File, total: &mut Count) -> Vec<CString> {
     let mut names = Vec::new();
     let mut buffer = Vec::with_capacity(BUFFER);
-    // A descriptor of its own: the one that copies reads the same directory.
+    // Opens the directory again: a copying thread reads it by the other descriptor, and both have one offset.
     let Ok(opened) = openat(directory, c".", OPEN, Mode::empty()) else { return names };
     let mut entries = RawDir::new(&opened, buffer.spare_capacity_mut());
     while let Some(Ok(entry)) = entries.next() {

@@ -1,4 +1,4 @@
-//! Counts what there is to copy, and compares it with the destination's free space.
+//! Counts the bytes to copy, and compares them with the destination's free space.
 
 use std::{
     sync::{Arc, mpsc},
@@ -11,10 +11,12 @@ use rustix::fs::{fstat, fstatvfs};
 
 use crate::{data::bytes_of_data, mover::Mover, run::Source, scan};
 
-/// How long copying waits for the count of what there is, so that a destination that is too small is known before.
-const COUNT: Duration = Duration::from_millis(250);
+/// How long copying waits for the count, so that a destination that is too small is usually found before anything is
+/// copied.
+const COUNT_PATIENCE: Duration = Duration::from_millis(250);
 
-/// Counts what there is. A destination that cannot hold it ends the movement before anything is copied.
+/// Counts the source. If the count ends in time and the destination has too little free space, ends the movement before
+/// anything is copied.
 pub(crate) fn count(mover: &Arc<Mover>, source: &Source) {
     let directory = match source {
         Source::Directory(directory) => directory.try_clone(),
@@ -32,20 +34,20 @@ pub(crate) fn count(mover: &Arc<Mover>, source: &Source) {
         let _ = done.send(());
     };
     let started = thread::Builder::new().name("count".to_owned()).spawn(count);
-    if started.is_ok() && counted.recv_timeout(COUNT).is_ok() {
+    if started.is_ok() && counted.recv_timeout(COUNT_PATIENCE).is_ok() {
         check_space(mover);
     }
 }
 
 fn check_space(mover: &Mover) {
-    // What earlier runs copied is there already. Copies within a file system may share blocks.
+    // Earlier runs may have copied a part already. Copies within a file system may share blocks.
     if mover.resume.is_some() || mover.is_within_one_file_system {
         return;
     }
-    let (Some(total), Ok(there)) = (mover.counters.total.get(), fstatvfs(&mover.root)) else {
+    let (Some(total), Ok(destination)) = (mover.counters.total.get(), fstatvfs(&mover.root)) else {
         return;
     };
-    let free = there.f_bavail.saturating_mul(there.f_frsize);
+    let free = destination.f_bavail.saturating_mul(destination.f_frsize);
     if total.bytes > free {
         let missing = total.bytes - free;
         mover.stop(Outcome::Stopped(format!(

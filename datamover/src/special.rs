@@ -1,4 +1,5 @@
-//! Symbolic links, FIFOs and sockets: made anew with the same content. A device is refused by the kernel, which lets no user make one.
+//! Creates copies of symbolic links, FIFOs and sockets. A device is reported as not copied: the kernel lets only root
+//! create one.
 
 use std::{
     ffi::{CStr, CString},
@@ -27,15 +28,15 @@ pub(crate) fn copy(
     name: &CStr,
     stat: &Stat,
 ) {
-    let made = if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink {
+    let created = if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink {
         copy_link(mover, worker, folder, name)
     } else {
         copy_node(mover, worker, folder, name, stat)
     };
-    let made = made.and_then(|()| {
+    let created = created.and_then(|()| {
         utimensat(&folder.target, name, &metadata::times(stat), AtFlags::SYMLINK_NOFOLLOW)
     });
-    match made {
+    match created {
         Ok(()) => {
             mover.counters.links.fetch_add(1, Relaxed);
         }
@@ -43,14 +44,14 @@ pub(crate) fn copy(
     }
 }
 
-/// Returns what an entry is, without following it.
+/// Returns the attributes of a source entry; does not follow a symbolic link.
 pub(crate) fn stat(folder: &Folder, name: &CStr) -> Result<Stat> {
     statat(&folder.source, name, AtFlags::SYMLINK_NOFOLLOW)
 }
 
 fn copy_link(mover: &Mover, worker: &mut Worker, folder: &Folder, name: &CStr) -> Result<()> {
     let content = readlinkat(&folder.source, name, Vec::new())?;
-    place(mover, worker, folder, name, |name| symlinkat(&content, &folder.target, name))
+    create_or_replace(mover, worker, folder, name, |name| symlinkat(&content, &folder.target, name))
 }
 
 fn copy_node(
@@ -61,27 +62,27 @@ fn copy_node(
     stat: &Stat,
 ) -> Result<()> {
     let kind = FileType::from_raw_mode(stat.st_mode);
-    let make =
+    let create =
         |name: &CStr| mknodat(&folder.target, name, kind, metadata::mode(stat), stat.st_rdev);
-    place(mover, worker, folder, name, make)
+    create_or_replace(mover, worker, folder, name, create)
 }
 
-/// Makes an entry under its name, or, where that is taken, under a temporary one that then replaces it.
-fn place(
+/// Creates an entry under its name. If the name exists, creates the entry under a temporary name and renames it.
+fn create_or_replace(
     mover: &Mover,
     worker: &mut Worker,
     folder: &Folder,
     name: &CStr,
-    make: impl Fn(&CStr) -> Result<()>,
+    create: impl Fn(&CStr) -> Result<()>,
 ) -> Result<()> {
-    match make(name) {
+    match create(name) {
         Err(Errno::EXIST) => {}
-        made => return made,
+        created => return created,
     }
     let temporary = CString::new(mover.temporary(worker.slot)).map_err(|_| Errno::INVAL)?;
-    worker.note(mover, folder)?;
+    worker.note_folder(mover, folder)?;
     let _ = unlinkat(&folder.target, &temporary, AtFlags::empty());
-    make(&temporary)?;
+    create(&temporary)?;
     let placed = renameat(&folder.target, &temporary, &folder.target, name);
     if placed.is_err() {
         let _ = unlinkat(&folder.target, &temporary, AtFlags::empty());

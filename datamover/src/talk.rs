@@ -1,4 +1,4 @@
-//! Standard input and output: orders in, reports out.
+//! Reads the order and its changes from standard input, and writes reports to standard output.
 
 use std::{
     io::{BufRead, StdinLock, StdoutLock, Write, stdin, stdout},
@@ -15,28 +15,29 @@ use thiserror::Error;
 
 use crate::mover::Mover;
 
-/// Exit status of a run whose agent went away.
+/// Exit status of a run whose agent has ended.
 const ABANDONED: i32 = 3;
 
-/// The order cannot be read.
+/// Why the order cannot be read.
 #[derive(Debug, Error)]
 pub(crate) enum OrderError {
     #[error("read the order from standard input")]
     Read(#[from] std::io::Error),
     #[error(
-        "the order is not JSON as this version of datamover has it; agent and datamover must be of one version"
+        "this version of datamover cannot read the order: install the same version of the agent and of datamover"
     )]
     Parse(#[from] serde_json::Error),
 }
 
-pub(crate) fn order() -> Result<Order, OrderError> {
+pub(crate) fn read_order() -> Result<Order, OrderError> {
     let mut line = String::new();
     stdin().lock().read_line(&mut line)?;
     Ok(serde_json::from_str(&line)?)
 }
 
-/// Follows later lines in a thread. When the agent is gone, the process ends at once, and leaves its temporary files to the next run.
-pub(crate) fn follow(mover: Weak<Mover>) -> std::io::Result<()> {
+/// Starts a thread that reads the changes of the order. When the agent has ended, the process ends at once, and leaves
+/// its temporary files to the next run.
+pub(crate) fn follow_changes(mover: Weak<Mover>) -> std::io::Result<()> {
     let follow = move || {
         for line in lines(stdin().lock()) {
             let Some(mover) = mover.upgrade() else { return };
@@ -55,8 +56,8 @@ fn lines(input: StdinLock<'_>) -> impl Iterator<Item = String> {
     input.lines().map_while(Result::ok)
 }
 
-/// Reports to the agent. When nobody reads, the process ends.
-pub(crate) fn tell(report: &Report) {
+/// Writes a report for the agent. Ends the process when the agent has closed the pipe.
+pub(crate) fn report(report: &Report) {
     let mut output: StdoutLock<'_> = stdout().lock();
     let line = serde_json::to_string(report).unwrap_or_default();
     if writeln!(output, "{line}").and_then(|()| output.flush()).is_err() {

@@ -1,4 +1,4 @@
-//! How many copying threads have ended.
+//! Counts the copying threads that have ended.
 
 use std::{
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
@@ -17,17 +17,24 @@ impl Threads {
         self.changed.notify_all();
     }
 
-    /// Has all that wait look at their condition again.
+    /// Wakes all waiting threads, which then check `is_over` again.
     pub(crate) fn wake(&self) {
-        // A thread that has read its condition and does not wait yet holds the lock.
+        // A thread that has checked its condition and does not wait yet holds the lock; the wake must not come in
+        // between.
         drop(self.lock());
         self.changed.notify_all();
     }
 
-    /// Waits until `number` threads have ended, `is_over` says so, or this time has passed; returns true if they have ended.
-    pub(crate) fn wait(&self, number: usize, most: Duration, is_over: impl Fn() -> bool) -> bool {
-        let goes_on = |ended: &mut usize| *ended < number && !is_over();
-        let waited = self.changed.wait_timeout_while(self.lock(), most, goes_on);
+    /// Waits until `number` threads have ended, `is_over` returns true, or `timeout` has passed. Returns true if
+    /// `number` threads have ended.
+    pub(crate) fn wait(
+        &self,
+        number: usize,
+        timeout: Duration,
+        is_over: impl Fn() -> bool,
+    ) -> bool {
+        let is_waiting = |ended: &mut usize| *ended < number && !is_over();
+        let waited = self.changed.wait_timeout_while(self.lock(), timeout, is_waiting);
         *waited.unwrap_or_else(PoisonError::into_inner).0 >= number
     }
 

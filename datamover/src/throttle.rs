@@ -1,4 +1,4 @@
-//! Most bytes in a second, over all threads.
+//! Limits the bytes that all threads together copy per second.
 
 use std::{
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
@@ -14,7 +14,7 @@ pub(crate) struct Throttle {
 #[derive(Debug)]
 struct State {
     rate: Option<u64>,
-    /// When the bytes that were granted so far are used up at the present rate.
+    /// When all bytes that were granted so far have been copied, at the present rate.
     used_until: Instant,
 }
 
@@ -30,19 +30,19 @@ impl Throttle {
         self.changed.notify_all();
     }
 
-    /// Has all that wait ask again whether the movement is over.
+    /// Wakes all waiting threads, which then check `is_over` again.
     pub(crate) fn wake(&self) {
         drop(self.lock());
         self.changed.notify_all();
     }
 
-    /// Waits until `bytes` may be copied, or `is_over` says so.
+    /// Waits until `bytes` may be copied, or `is_over` returns true.
     pub(crate) fn take(&self, bytes: u64, is_over: impl Fn() -> bool) {
         let mut state = self.lock();
         let Some(rate) = state.rate else { return };
         let now = Instant::now();
         let from = state.used_until.max(now);
-        state.used_until = from + Duration::from_secs_f64(precise(bytes) / precise(rate.max(1)));
+        state.used_until = from + Duration::from_secs_f64(as_f64(bytes) / as_f64(rate.max(1)));
         while state.rate.is_some() && !is_over() {
             let wait = from.min(state.used_until).saturating_duration_since(Instant::now());
             if wait.is_zero() {
@@ -59,6 +59,6 @@ impl Throttle {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "rates need no more than 53 bits")]
-fn precise(number: u64) -> f64 {
+fn as_f64(number: u64) -> f64 {
     number as f64
 }

@@ -1,4 +1,4 @@
-//! Reads directories and hands out what is in them.
+//! Reads directories, and puts their entries into the queue.
 
 use std::{
     ffi::{CStr, CString},
@@ -19,12 +19,12 @@ use crate::{
     special,
 };
 
-/// Bytes that one getdents64(2) reads.
+/// Buffer size of one getdents64(2).
 const BUFFER: usize = 32 << 10;
-/// Files that a thread takes at once.
+/// Number of files in one queue entry.
 const BATCH: usize = 32;
 
-/// Does work from the queue until nothing is left.
+/// Does work from the queue until none is left.
 pub(crate) fn work(mover: &Arc<Mover>, worker: &mut Worker) {
     while let Some(work) = mover.queue.next() {
         perform(mover, worker, work);
@@ -55,14 +55,14 @@ fn perform(mover: &Arc<Mover>, worker: &mut Worker, work: Work) {
     }
 }
 
-/// Hands out work, or does it where the queue is full.
-fn hand_out(mover: &Arc<Mover>, worker: &mut Worker, work: Work) {
+/// Queues work, or does the work itself when the queue is full.
+fn queue_or_perform(mover: &Arc<Mover>, worker: &mut Worker, work: Work) {
     if let Err(work) = mover.queue.push(work) {
         perform(mover, worker, work);
     }
 }
 
-/// Reads a folder. Its subdirectories and files become work; links and special files are copied at once.
+/// Reads a folder. Queues its subdirectories and files, and copies symbolic links and special files at once.
 fn read(mover: &Arc<Mover>, worker: &mut Worker, folder: &Arc<Folder>) {
     let mut buffer = Vec::with_capacity(BUFFER);
     let mut entries = RawDir::new(&folder.source, buffer.spare_capacity_mut());
@@ -81,25 +81,25 @@ fn read(mover: &Arc<Mover>, worker: &mut Worker, folder: &Arc<Folder>) {
         }
         match kind(folder, name, entry.file_type()) {
             Ok(FileType::Directory) => {
-                hand_out(mover, worker, Work::Folder(folder.clone(), name.to_owned()));
+                queue_or_perform(mover, worker, Work::Folder(folder.clone(), name.to_owned()));
             }
             Ok(FileType::RegularFile) => {
                 files.push(name.to_owned());
                 if files.len() == BATCH {
-                    hand_out_files(mover, worker, folder, &mut files);
+                    queue_files(mover, worker, folder, &mut files);
                 }
             }
             Ok(_) => match special::stat(folder, name) {
                 Ok(stat) => special::copy(mover, worker, folder, name, &stat),
-                Err(errno) => mover.fail(&folder.path_of(name), "look at", errno),
+                Err(errno) => mover.fail(&folder.path_of(name), "stat", errno),
             },
-            Err(errno) => mover.fail(&folder.path_of(name), "look at", errno),
+            Err(errno) => mover.fail(&folder.path_of(name), "stat", errno),
         }
     }
-    hand_out_files(mover, worker, folder, &mut files);
+    queue_files(mover, worker, folder, &mut files);
 }
 
-fn hand_out_files(
+fn queue_files(
     mover: &Arc<Mover>,
     worker: &mut Worker,
     folder: &Arc<Folder>,
@@ -107,11 +107,11 @@ fn hand_out_files(
 ) {
     let files = std::mem::take(files);
     if !files.is_empty() {
-        hand_out(mover, worker, Work::Files(folder.clone(), files));
+        queue_or_perform(mover, worker, Work::Files(folder.clone(), files));
     }
 }
 
-/// Returns an entry's type, which some file systems tell only by stat(2).
+/// Returns an entry's type. Calls stat(2) on file systems that do not return the type with the directory's entries.
 fn kind(folder: &Folder, name: &CStr, kind: FileType) -> Result<FileType, Errno> {
     match kind {
         FileType::Unknown => {
@@ -121,7 +121,7 @@ fn kind(folder: &Folder, name: &CStr, kind: FileType) -> Result<FileType, Errno>
     }
 }
 
-/// Whether the entry is a temporary file of this movement: a destination may lie in its own source.
+/// Whether the entry is a temporary file of this movement: the destination may lie within the source.
 fn is_temporary(mover: &Mover, name: &CStr) -> bool {
     name.to_bytes().starts_with(mover.order.prefix.as_bytes())
 }

@@ -45,7 +45,7 @@ pub struct Agent {
     context: Arc<Context>,
     status: AgentStatus,
     cache: Cache,
-    claims: TargetsInUse,
+    targets_in_use: TargetsInUse,
     queue: Queue<Key>,
     passes: JoinSet<(Key, Pass)>,
     /// The fingerprint of each running pass's object, taken when the pass began.
@@ -92,7 +92,7 @@ impl Agent {
             context,
             status,
             cache,
-            claims: TargetsInUse::default(),
+            targets_in_use: TargetsInUse::default(),
             queue: Queue::new(SIDE_BY_SIDE),
             passes: JoinSet::new(),
             handled: BTreeMap::new(),
@@ -161,12 +161,14 @@ impl Agent {
         };
         if tokio::time::timeout(STOP_DEADLINE, ending).await.is_err() {
             let passes = self.queue.running().map(ToString::to_string);
-            let clean_up =
-                self.clean_up.running().then(|| "mounts that no object wants".to_owned());
-            let named: Vec<_> = passes.chain(clean_up).collect();
+            let clean_up = self
+                .clean_up
+                .running()
+                .then(|| "the removal of mounts that no object asks for".to_owned());
+            let running: Vec<_> = passes.chain(clean_up).collect();
             log::warn!(
-                "work on {} did not end within {} s: its commands are killed, and the next start goes on from what they left",
-                named.join(", "),
+                "work on {} did not end within {} s: the agent kills its commands, and continues the work when it starts again",
+                running.join(", "),
                 STOP_DEADLINE.as_secs()
             );
         }
@@ -185,7 +187,13 @@ impl Agent {
 
     fn record_changes(&mut self) {
         for (before, after) in take(&mut self.cache.altered) {
-            record_change(&before, &after, &mut self.cache, &self.context.site, &self.claims);
+            record_change(
+                &before,
+                &after,
+                &mut self.cache,
+                &self.context.site,
+                &self.targets_in_use,
+            );
         }
     }
 
@@ -244,7 +252,7 @@ impl Agent {
     fn claim_mount_points(&mut self) {
         let mounts: Vec<_> = self.cache.client_mounts.iter().cloned().collect();
         for mount in mounts {
-            prepare(&mount, &self.cache, &self.context.site, &mut self.claims);
+            prepare(&mount, &self.cache, &self.context.site, &mut self.targets_in_use);
         }
     }
 

@@ -214,8 +214,8 @@ impl Cache {
 
     /// Returns the uids of the ClientMounts that disappeared under this name.
     pub fn vanished_under(&self, name: &str) -> Vec<String> {
-        let named = self.vanished.iter().filter(|(_, object)| object.name_any() == name);
-        named.map(|(uid, _)| uid.clone()).collect()
+        let same_name = self.vanished.iter().filter(|(_, object)| object.name_any() == name);
+        same_name.map(|(uid, _)| uid.clone()).collect()
     }
 
     /// Returns whether a pass over the object erases namespaces.

@@ -24,9 +24,9 @@
 mod answer;
 pub mod args;
 pub mod barrier;
-mod claims;
 mod corosync;
 mod detach;
+mod fenced_namespaces;
 mod gate;
 mod notify;
 mod proof;

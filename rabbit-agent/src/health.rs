@@ -30,5 +30,5 @@ pub mod uevents;
 pub use condition::{Condition, Kind, Severity, Subject};
 pub use judge::{Judgement, judge};
 pub use report::{health, of_compute, of_drive, of_rabbit, overall};
-pub use rules::{DrivesSeen, Seen};
+pub use rules::{CheckFacts, DrivesRead};
 pub use state::HealthState;

@@ -19,7 +19,7 @@
 //! * Fields of a NodeContainers become arguments of podman, never a line for a shell (`container/arguments.rs`).
 //! * The agent looks only at pods whose labels have the uid of an object in its cache, and removes these pods only with
 //!   the object.
-//! * The agent runs as root. Of the files that a user names, it reads only those that everybody may read.
+//! * The agent runs as root. Of the files that a user names, it reads only those that every user may read.
 //!
 //! # Assumptions
 //! One agent per rabbit, as root, in the host's mount namespace.

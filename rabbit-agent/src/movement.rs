@@ -4,24 +4,27 @@
 //! ```text
 //! NnfDataMovement ─ desired ─► Desired ┐
 //!                                      ├─ plan (pure) ─► Step ─ movers ─► datamover
-//! datamover's lines, its state directory ─► Seen ┘
-//! Desired, Seen ─ report (pure) ─► status
+//! reports of datamover, state directory ─► MovementState ┘
+//! Desired, MovementState ─ report (pure) ─► status
 //! ```
-//! One process of `datamover` carries out one movement, as the job's user. `plan::turns` chooses which movements start: at most as many
-//! run at once as the configuration says, and users take turns.
+//! One process of `datamover` carries out one movement, as the job's user. `plan::turns` chooses the movements that
+//! start: no more run at once than the configuration allows, and users take turns.
 //!
 //! # Guarantees
-//! * The agent carries out only movements with a side on a Servers. Other programs carry out the others.
-//! * No copy starts before its roots are mount points: a copier never writes into the directory beneath a missing mount.
-//! * An agent that starts goes on with what an earlier one began: each movement has a directory beneath the state directory with its
-//!   journal, the number of its starts, and its end.
-//! * Two processes never work on one movement: `datamover` locks its journal, and the agent starts none while the lock is held.
-//! * A final state stands in the status. Nothing is started after it.
+//! * The agent carries out only movements whose source or destination is a Servers. Other programs carry out the rest.
+//! * No copy starts before its roots are mount points: `datamover` never writes into the directory beneath a missing
+//!   mount.
+//! * A restarted agent continues the movements of the previous process: each movement has a directory beneath the state
+//!   directory with its journal, the number of its starts, and its end.
+//! * Two processes never work on one movement: `datamover` locks its journal, and the agent starts none while the lock
+//!   is held.
+//! * Once the status has a final state, no process is started for the movement.
 //! * A deleted object stays until its process has ended and its temporary files are gone.
 //!
 //! # Caveats
 //! * Times are those of this rabbit's clock.
-//! * A process that hangs in the kernel holds its object until the kernel releases it; the status names it.
+//! * A process that hangs in the kernel delays the deletion of its object until the kernel releases the process; the
+//!   status names the process.
 
 pub mod args;
 pub mod desired;
@@ -38,7 +41,7 @@ use kube::ResourceExt;
 pub use movers::Movers;
 pub use reconcile::{MovementView, reconcile};
 
-/// Whether the agent is to carry out the movement: it is ours, has not ended, and is neither cancelled nor deleted.
+/// Whether the agent has to copy: the movement concerns a Servers, has not ended, and is neither cancelled nor deleted.
 #[must_use]
 pub fn is_wanted(object: &NnfDataMovement) -> bool {
     let is_deleted = object.metadata.deletion_timestamp.is_some();

@@ -101,7 +101,7 @@ pub enum NodeManagerError {
     )]
     Mock,
     #[error(
-        "--metrics-bind-address and --health-probe-bind-address are both {0}: give each a port of its own"
+        "--metrics-bind-address and --health-probe-bind-address are both {0}: give each a different port"
     )]
     SameAddress(BindAddress),
 }
@@ -139,7 +139,7 @@ impl NodeManagerArgs {
         self.metrics_bind_address.clone().filter(|address| !address.is_off())
     }
 
-    /// Returns log lines about flags and variables. `is_set` tells whether an environment variable is set.
+    /// Returns log lines about flags and variables. `is_set` returns whether an environment variable is set.
     pub fn notes(&self, zap: &ZapArgs, is_set: impl Fn(&str) -> bool) -> Vec<String> {
         let mut notes = Vec::new();
         let mut note = |given: bool, text: &str| notes.extend(given.then(|| text.to_owned()));

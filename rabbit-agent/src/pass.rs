@@ -40,8 +40,8 @@ pub struct Context {
     pub gated: Arc<Converger>,
     /// Records on disk of mounted ClientMounts, from which the next agent learns of the mounts.
     pub records: Arc<MountRecords>,
-    /// Start time of this agent. It tells device paths that this agent found from device paths that earlier agents
-    /// found; the agent does not trust the latter.
+    /// Start time of this agent. It distinguishes device paths that this agent found from device paths that earlier
+    /// agents found; the agent does not trust the latter.
     pub started: Time,
     pub fences: Fences,
     pub site: Site,
@@ -52,7 +52,7 @@ pub struct Context {
     pub containers: Option<Arc<dyn container::Host>>,
     /// Fetches the job packages of containers; `None` if this rabbit has none.
     pub packages: Option<JobPackages>,
-    /// The copiers of data movements.
+    /// The `datamover` processes of data movements.
     pub movers: Arc<Movers>,
     pub events: Events,
 }

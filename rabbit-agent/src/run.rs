@@ -184,7 +184,7 @@ fn updates(
     stream::select(objects, stream::select(node.boxed(), packages.boxed()))
 }
 
-/// Updates from the copiers of data movements.
+/// Returns the stream of updates from the `datamover` processes.
 fn movement_updates(mut news: mpsc::UnboundedReceiver<News>) -> impl Stream<Item = Update> {
     let next = stream::poll_fn(move |context| news.poll_recv(context));
     next.map(|news| Update::new(move |cache: &mut Cache| cache.movement_news(&news)))

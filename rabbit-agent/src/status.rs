@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counters_have_the_names_of_nnf_node_manager_s() {
+    fn counters_have_the_metric_names_of_nnf_node_manager() {
         let status = AgentStatus::default();
         for key in [
             Key::Node,

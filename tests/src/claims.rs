@@ -20,7 +20,7 @@ use workflow::{
     Settings,
     change::Change,
     claims::{LeaseStates, SharedLease, leases, renew},
-    execute::{Made, execute},
+    execute::{ExecutedChanges, execute},
     plan::container::by_holder,
     progress::Progress,
     world::World,
@@ -114,7 +114,7 @@ impl Coordinator {
     }
 
     /// Makes changes as the engine does.
-    async fn make(&self, changes: Vec<Change>) -> Made {
+    async fn make(&self, changes: Vec<Change>) -> ExecutedChanges {
         let lease = SharedLease::default();
         // The Lease of this coordinator stays valid for the whole test.
         lease.record_renewal(Duration::MAX);

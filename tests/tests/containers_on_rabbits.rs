@@ -273,7 +273,10 @@ fn a_job_package_with_a_wrong_checksum_fails_prerun_and_starts_nothing() -> anyh
     let rabbit = flow.fixture.run.cluster.chassis().rabbit.clone();
     let begin =
         format!("containers on {rabbit} were not started: job package data from {}", server.url());
-    ensure!(message.contains(&begin) && message.contains("its SHA-256 is"), "{message}");
+    ensure!(
+        message.contains(&begin) && message.contains("the SHA-256 of the file is"),
+        "{message}"
+    );
     ensure!(listed_container(&flow)?["phase"] == "not started", "{:#}", listed_container(&flow)?);
     ensure!(podman.pods().is_empty(), "something was started");
     flow.reach("Teardown")?;

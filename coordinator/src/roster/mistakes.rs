@@ -119,8 +119,8 @@ mod tests {
                 "\"rabbit-1\" is the value of spec.storageNodes[0].name already",
             ),
             (wired(&[("Compute_1", 3)]), "\"Compute_1\" is not a DNS label"),
-            (json!({"ports": [2_147_483_648_u64]}), "\"2147483648\" is no port"),
-            (json!({"ports": ["9010-9000"]}), "\"9010-9000\" is no port"),
+            (json!({"ports": [2_147_483_648_u64]}), "\"2147483648\" is not a port"),
+            (json!({"ports": ["9010-9000"]}), "\"9010-9000\" is not a port"),
             (json!({"portsCooldownInSeconds": -1}), "spec.portsCooldownInSeconds is -1"),
         ];
         for (spec, words) in cases {

@@ -20,12 +20,12 @@ use crate::package::JobPackageFault;
 /// A fault of a container profile, with the remedy for its administrator.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ProfileFault {
-    #[error("data has neither spec nor mpiSpec: the administrator adds one")]
-    Nothing,
-    #[error("data has both spec and mpiSpec: the administrator takes one out")]
-    Both,
+    #[error("data has neither spec nor mpiSpec: ask the administrator to add one")]
+    NoSpec,
+    #[error("data has both spec and mpiSpec: ask the administrator to remove one")]
+    TwoSpecs,
     #[error(
-        "data.createContainer is false, which is not carried out here: name a profile that makes containers"
+        "data.createContainer is false, which Warren does not support: name a profile with createContainer true"
     )]
     NoContainer,
     #[error("{at}: {fault}")]
@@ -35,48 +35,48 @@ pub enum ProfileFault {
         fault: PodFault,
     },
     #[error(
-        "data.mpiSpec.copyOffload is true, which is not carried out here: name a profile without it"
+        "data.mpiSpec.copyOffload is true, which Warren does not support: name a profile without copyOffload"
     )]
-    OffersCopies,
+    OffersCopyOffload,
     #[error(
-        "data.mpiSpec.slotsPerWorker is {0}, and must be 1 or more: the administrator corrects it"
+        "data.mpiSpec.slotsPerWorker is {0}, and must be 1 or more: ask the administrator to correct it"
     )]
     Slots(i64),
-    #[error("data.mpiSpec.{field} is {value:?}, which is not known: the administrator writes one of {}", known.join(", "))]
+    #[error("data.mpiSpec.{field} is {value:?}, which is not known: ask the administrator to write one of {}", known.join(", "))]
     Unknown {
         field: &'static str,
         value: String,
         /// The values that Warren accepts.
         known: &'static [&'static str],
     },
-    #[error("data.mpiSpec.{field} is {value}, which is not carried out here: {remedy}")]
-    NotCarriedOut {
+    #[error("data.mpiSpec.{field} is {value}, which Warren does not support: {remedy}")]
+    Unsupported {
         field: &'static str,
         value: String,
         /// Text that says what Warren does instead, or what the administrator must do.
         remedy: &'static str,
     },
     #[error(
-        "data.storages: {name} has pvcMode {mode}, which is for DW_GLOBAL_ only: the administrator takes it out"
+        "data.storages: {name} has pvcMode {mode}, which is for DW_GLOBAL_ only: ask the administrator to remove it"
     )]
     PvcMode { name: String, mode: String },
-    #[error("data.packages[{index}].{fault}: the administrator corrects it")]
+    #[error("data.packages[{index}].{fault}: ask the administrator to correct it")]
     JobPackage {
         /// Index of the job package in `data.packages`.
         index: usize,
         fault: JobPackageFault,
     },
     #[error(
-        "data.packages: {0:?} is there twice: the administrator gives each package a name of its own"
+        "data.packages: {0:?} occurs twice: ask the administrator to give each package a different name"
     )]
     SameJobPackage(String),
     #[error(
-        "data.packages is not carried out here: the administrator takes it out, or starts the coordinator with --container-packages and the rabbits' agents with --package-dir"
+        "this site does not support data.packages: ask the administrator to remove it, or to start the coordinator with --container-packages and the rabbits' agents with --package-dir"
     )]
     JobPackagesOnKubernetes,
-    #[error("data.{field} is {value}, and must be 0 or more: the administrator corrects it")]
+    #[error("data.{field} is {value}, and must be 0 or more: ask the administrator to correct it")]
     Negative { field: &'static str, value: i64 },
-    #[error("{field} is not carried out where rabbits run the containers themselves: {remedy}")]
+    #[error("{field} is not supported where the rabbits' agents run the containers: {remedy}")]
     NotOnRabbits { field: String, remedy: &'static str },
     #[error(
         "the workflow's user is root, and containers run without its rights: submit the job as another user"
@@ -104,8 +104,8 @@ pub fn faults(profile: &NnfContainerProfileData, user: i64) -> Vec<ProfileFault>
     }
     faults.extend(package_faults(&profile.packages));
     match (&profile.spec, &profile.mpi_spec) {
-        (None, None) => faults.push(ProfileFault::Nothing),
-        (Some(_), Some(_)) => faults.push(ProfileFault::Both),
+        (None, None) => faults.push(ProfileFault::NoSpec),
+        (Some(_), Some(_)) => faults.push(ProfileFault::TwoSpecs),
         (None, Some(mpi)) => faults.extend(mpi_faults(mpi)),
         (Some(spec), None) => faults.extend(with_field("data.spec", pod_faults(spec))),
     }

@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_references_are_replaced_and_all_else_stays() {
+    fn references_to_known_variables_are_replaced_and_other_text_is_kept() {
         let known = [("A".to_owned(), "1".to_owned()), ("B".to_owned(), "$(A)".to_owned())].into();
         for (text, expected) in [
             ("", ""),

@@ -10,17 +10,17 @@ const MAX_LABEL: usize = 63;
 pub enum NameFault {
     /// The Service of a run has the workflow's name.
     #[error(
-        "workflow {0:?} cannot run containers: its name is that of a Service, which begins with a letter, has a-z, 0-9 and - and at most 63 characters; give the workflow such a name"
+        "workflow {0:?} cannot run containers: its Service gets the workflow's name, which must begin with a letter and have only a-z, 0-9 and -, at most 63 characters; give the workflow such a name"
     )]
     Workflow(String),
     /// A host of a run has its rabbit's name.
     #[error(
-        "rabbit {0:?} cannot run containers: its name is a host name in them, which has a-z, 0-9 and - and at most 63 characters"
+        "rabbit {0:?} cannot run containers: its name is a host name in the containers, which must have only a-z, 0-9 and -, at most 63 characters"
     )]
     Rabbit(String),
     /// Hosts of an MPI run are named after the workflow.
     #[error(
-        "workflow {workflow} cannot run MPI: {name} has {length} characters and may have 63; give the workflow a shorter name"
+        "workflow {workflow} cannot run MPI: {name} has {length} characters, and at most 63 are possible; give the workflow a shorter name"
     )]
     Mpi {
         workflow: String,
@@ -31,7 +31,7 @@ pub enum NameFault {
     },
     /// A Job is named after the workflow and the rabbit.
     #[error(
-        "containers of workflow {workflow} on {rabbit} cannot be named: {workflow}-{rabbit} has {length} characters and may have 63; give the workflow a shorter name"
+        "containers of workflow {workflow} on {rabbit} cannot be named: {workflow}-{rabbit} has {length} characters, and at most 63 are possible; give the workflow a shorter name"
     )]
     Job {
         workflow: String,
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_workflow_with_containers_needs_a_name_that_a_service_may_have() {
+    fn check_workflow_accepts_only_names_that_a_service_may_have() {
         for name in ["w", "fluxjob-123456789012345678", &"a".repeat(63)] {
             assert_eq!(check_workflow(name), Ok(()), "{name}");
         }
@@ -136,12 +136,12 @@ mod tests {
     }
 
     #[test]
-    fn a_job_is_named_after_workflow_and_rabbit_and_fits_a_label() {
+    fn check_rabbit_refuses_host_names_that_are_not_labels_and_job_names_that_are_too_long() {
         assert_eq!(check_rabbit("w", "rabbit-1"), Ok(()));
         assert_eq!(check_rabbit("w", "0"), Ok(()), "a host's name may begin with a digit");
         let error = |rabbit: &str| check_rabbit("w", rabbit).unwrap_err().to_string();
         assert!(error("r.site").contains("rabbit \"r.site\""));
         assert_eq!(check_rabbit("w", &"r".repeat(61)), Ok(()));
-        assert!(error(&"r".repeat(62)).contains("has 64 characters and may have 63"));
+        assert!(error(&"r".repeat(62)).contains("has 64 characters, and at most 63 are possible"));
     }
 }

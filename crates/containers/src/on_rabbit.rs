@@ -44,11 +44,11 @@ pub fn name(run: &Run<'_>) -> String {
 #[must_use]
 pub fn containers(run: &Run<'_>, index: usize) -> Option<NodeContainers> {
     let rabbit = run.placement.get(index)?.name.as_str();
-    let mut made = pod_object(run, index, rabbit, run.profile.spec.as_ref()?, &[]);
-    made.metadata.name = Some(name(run));
-    made.spec.hosts = Some(hosts(run));
-    with_ports(run, &mut made);
-    Some(made)
+    let mut object = pod_object(run, index, rabbit, run.profile.spec.as_ref()?, &[]);
+    object.metadata.name = Some(name(run));
+    object.spec.hosts = Some(hosts(run));
+    with_ports(run, &mut object);
+    Some(object)
 }
 
 /// Returns the name of the object on each rabbit that lists a run's job packages. No other object of Warren has a name
@@ -141,8 +141,8 @@ fn paths(run: &Run<'_>, is_from: impl Fn(&StorageSource) -> bool) -> Vec<String>
 pub const LONGEST_GRACE: i64 = 86_400;
 
 /// Gives the containers the run's ports on their rabbit.
-fn with_ports(run: &Run<'_>, made: &mut NodeContainers) {
-    for (place, container) in made.spec.containers.iter_mut().enumerate() {
+fn with_ports(run: &Run<'_>, object: &mut NodeContainers) {
+    for (place, container) in object.spec.containers.iter_mut().enumerate() {
         let ports = environment::container_ports(run, place).iter();
         container.ports = ports.map(|port| i64::from(*port)).collect();
     }

@@ -96,7 +96,7 @@ fn bound_rabbit(pod: Option<&PodSpec>) -> &str {
 
 /// Returns whether the Job is suspended by its spec, and its controller has reported that the last pod is gone.
 fn is_stopped(job: &Job) -> bool {
-    let is_asked = job.spec.as_ref().and_then(|spec| spec.suspend) == Some(true);
+    let is_requested = job.spec.as_ref().and_then(|spec| spec.suspend) == Some(true);
     let has_stopped = job.status.as_ref().is_some_and(|status| {
         let mut conditions = status.conditions.iter().flatten();
         let pods = status.active.unwrap_or(0) + status.terminating.unwrap_or(0);
@@ -104,7 +104,7 @@ fn is_stopped(job: &Job) -> bool {
             && conditions
                 .any(|condition| condition.type_ == "Suspended" && condition.status == "True")
     });
-    is_asked && has_stopped
+    is_requested && has_stopped
 }
 
 /// Returns why the latest pod of a Job failed or waits: the container, the exit code or signal, and the last lines
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_has_ended_when_its_controller_says_so() {
+    fn a_job_has_ended_once_its_conditions_report_the_end() {
         assert_eq!(state_of(json!({})), State::Starting);
         assert_eq!(state_of(json!({"active": 1, "ready": 0})), State::Starting);
         assert_eq!(state_of(json!({"active": 1, "ready": 1})), State::Ready);
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reason_is_that_of_the_latest_pod() {
+    fn the_reason_comes_from_the_latest_pod() {
         let cases = [
             (terminated_status(json!({"exitCode": 3})), "container app exited with 3"),
             (

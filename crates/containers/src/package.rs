@@ -75,7 +75,7 @@ impl JobPackage {
         let size = bytes("size", package.size)?;
         let limit = package.unpacked_size.map(|limit| bytes("unpackedSize", limit)).transpose()?;
         if let (false, Some(limit)) = (package.unpack, limit) {
-            let remedy = "and is for archives only: set unpack to true, or leave it out";
+            let remedy = "and is for archives only: set unpack to true, or remove the field";
             return Err(fault("unpackedSize", &limit.to_string(), remedy));
         }
         let unpacked = package.unpack.then(|| {
@@ -109,9 +109,9 @@ impl Source {
             None => Err(
                 "and must begin with https:// or http://, or be the absolute path of a file that every rabbit sees",
             ),
-            Some(authority) if authority.as_str().contains('@') => {
-                Err("and may have no user name or password: everybody may read a profile")
-            }
+            Some(authority) if authority.as_str().contains('@') => Err(
+                "and must not have a user name or password, because every user may read a profile",
+            ),
             Some(_) => Ok(Self::Server(text.to_owned())),
         }
     }
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn an_invalid_field_is_named_with_its_value() {
+    fn an_invalid_field_is_reported_with_its_value() {
         assert!(
             fault(|package| package.name = "../x".to_owned()).starts_with(r#"name is "../x", "#)
         );
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_package_is_at_a_server_or_a_plain_path() {
+    fn the_url_of_a_job_package_is_an_http_address_or_an_absolute_path() {
         assert_eq!(Source::parse("/lus/p/data.tar"), Ok(Source::File("/lus/p/data.tar".into())));
         assert!(matches!(Source::parse("http://10.0.0.1:8080/data"), Ok(Source::Server(_))));
         for bad in ["/", "/lus/", "/lus//p", "/lus/./p", "/lus/../etc/shadow", "/lus/p\0"] {

@@ -20,11 +20,11 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PortFault {
     #[error(
-        "SystemConfiguration default/default, ports: {0:?} is no port; the administrator writes a number, or START-END, of 1 to 65535"
+        "SystemConfiguration default/default, ports: {0:?} is not a port; ask the administrator to write a number or START-END, from 1 to 65535"
     )]
     Unreadable(String),
     #[error(
-        "SystemConfiguration default/default lists {listed} ports, and the profile asks for {wanted}: the administrator adds some to ports"
+        "SystemConfiguration default/default lists {listed} ports, and the profile requests {wanted}: ask the administrator to add ports"
     )]
     TooFew { listed: usize, wanted: usize },
     #[error("{wanted} ports that are free on all rabbits of this job at once; {free} are")]
@@ -40,8 +40,8 @@ pub type Records<'a> = BTreeMap<&'a str, &'a [NnfPortManagerAllocation]>;
 /// An error for the first entry that is neither a port nor a range of ports.
 pub fn site_ports(system: &SystemConfigurationSpec) -> Result<Vec<u16>, PortFault> {
     let mut ports = Vec::new();
-    for given in &system.ports {
-        let text = given.to_string();
+    for entry in &system.ports {
+        let text = entry.to_string();
         let (first, last) = text.split_once('-').unwrap_or((&text, &text));
         let port = |text: &str| text.trim().parse().ok().filter(|port: &u16| *port > 0);
         let range = port(first).zip(port(last)).filter(|(first, last)| first <= last);
@@ -65,7 +65,7 @@ pub fn choose(
 ) -> Result<Vec<u16>, PortFault> {
     let is_mine = |entry: &&NnfPortManagerAllocation| is_of(entry, requester);
     let entries = || records.values().copied().flatten();
-    let mine: BTreeSet<u16> = entries().filter(is_mine).flat_map(numbers).collect();
+    let own_ports: BTreeSet<u16> = entries().filter(is_mine).flat_map(numbers).collect();
     let taken = entries().filter(|entry| !is_of(entry, requester) && !is_free(entry));
     let taken: BTreeSet<u16> = taken.flat_map(numbers).collect();
     let free: Vec<u16> = listed.iter().copied().filter(|port| !taken.contains(port)).collect();
@@ -77,7 +77,8 @@ pub fn choose(
             PortFault::Taken { free, wanted }
         });
     }
-    let (had, new): (Vec<u16>, Vec<u16>) = free.into_iter().partition(|port| mine.contains(port));
+    let (had, new): (Vec<u16>, Vec<u16>) =
+        free.into_iter().partition(|port| own_ports.contains(port));
     let mut chosen: Vec<u16> = had.into_iter().chain(new).take(wanted).collect();
     chosen.sort_unstable();
     Ok(chosen)
@@ -111,13 +112,13 @@ pub fn assign(
     is_free: impl Fn(&NnfPortManagerAllocation) -> bool,
 ) -> Vec<NnfPortManagerAllocation> {
     let others = record.iter().filter(|entry| !is_of(entry, requester) && !is_free(entry)).cloned();
-    let mine = NnfPortManagerAllocation {
+    let own_entry = NnfPortManagerAllocation {
         requester: requester.clone().into(),
         ports: ports.iter().copied().map(i64::from).collect(),
         status: NnfPortManagerAllocationStatus::InUse,
         time_unallocated: None,
     };
-    others.chain([mine]).collect()
+    others.chain([own_entry]).collect()
 }
 
 /// Returns the record after a release: the requester has no ports any more, and its former ports cool down from now on.

@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_with_and_without_suffix_are_parts() {
+    fn parts_converts_quantities_with_and_without_suffix_and_rounds_up() {
         for (text, per_unit, expected) in [
             ("8", 1000, Some(8000)),
             ("250m", 1000, Some(250)),

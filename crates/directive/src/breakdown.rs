@@ -83,31 +83,31 @@ pub enum Way {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BreakdownFault {
     #[error(
-        "profile field {field}: {value:?}: {source}; the administrator corrects the profile, or name another one"
+        "profile field {field}: {value:?}: {source}; ask the administrator to correct the profile, or name another profile"
     )]
     Profile { field: String, value: String, source: CapacityError },
     #[error("with the profile's {field} {value:?} the capacity is {source}")]
     Size { field: String, value: String, source: CapacityError },
     #[error(
-        "profile fields {one} and {other} exclude each other; the administrator leaves one out, or name another profile"
+        "profile fields {one} and {other} exclude each other; ask the administrator to remove one, or name another profile"
     )]
     Both { one: &'static str, other: &'static str },
     #[error(
-        "profile field {field}: count and scale exclude each other; the administrator leaves one out, or name another profile"
+        "profile field {field}: count and scale exclude each other; ask the administrator to remove one, or name another profile"
     )]
     CountAndScale { field: &'static str },
     #[error(
-        "profile field lustreStorage.mgtOptions.standaloneMgtPoolName: {value:?} is no name of a pool: at most 63 letters, digits, '-', '_' and '.', a letter or digit at both ends; the administrator corrects it, or name another profile"
+        "profile field lustreStorage.mgtOptions.standaloneMgtPoolName: {value:?} is not the name of a pool, which has at most 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends; ask the administrator to correct the profile, or name another profile"
     )]
     PoolName { value: String },
     #[error(
-        "argument capacity: the profile's lustreStorage.mgtOptions.standaloneMgtPoolName makes a management target of the profile's size; leave the argument out"
+        "argument capacity: the profile's lustreStorage.mgtOptions.standaloneMgtPoolName creates a management target of the profile's size; remove the argument"
     )]
     CapacityOfStandalone,
     #[error("argument capacity is missing; add capacity=SIZE, such as capacity=1TiB")]
     NoCapacity,
     #[error(
-        "argument profile: its lustreStorage.mgtOptions.standaloneMgtPoolName makes a management target only, which no job can mount; use create_persistent, or name another profile"
+        "argument profile: its lustreStorage.mgtOptions.standaloneMgtPoolName creates only a management target, which no job can mount; use create_persistent, or name another profile"
     )]
     StandaloneForJob,
 }

@@ -17,29 +17,31 @@ pub const GREATEST: u64 = i64::MAX.unsigned_abs();
 /// Smallest size of a Lustre target in bytes: mkfs fails for smaller targets, on ldiskfs and on ZFS.
 pub const LUSTRE_LEAST: u64 = 4_000_000_000;
 
-/// Error: the text is no size, factor or padding.
+/// Error: the text is not a size, factor or padding.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CapacityError {
     #[error(
-        "no size; write a number and a unit, such as 10GiB or 1.5TB (units: KB MB GB TB PB KiB MiB GiB TiB PiB)"
+        "not a size; write a number and a unit, such as 10GiB or 1.5TB (units: KB MB GB TB PB KiB MiB GiB TiB PiB)"
     )]
     NoSize,
-    #[error("no factor; write a decimal number greater than 0, such as 1.0 or 1.25")]
+    #[error("not a factor; write a decimal number greater than 0, such as 1.0 or 1.25")]
     NoFactor,
     #[error("a size of 0; write the bytes that are needed, such as 1GiB")]
     Zero,
-    #[error("more than the 2^63 - 1 bytes (8 EiB) that an allocation can have; write less")]
+    #[error(
+        "more than the 2^63 - 1 bytes (8 EiB) that an allocation can have; write a smaller size"
+    )]
     TooLarge,
-    #[error("more than 18 decimals; write fewer")]
+    #[error("more than 18 decimals; write at most 18")]
     TooPrecise,
-    #[error("a factor of 0 leaves no capacity; write one greater than 0")]
+    #[error("a factor of 0 leaves no capacity; write a factor greater than 0")]
     ZeroFactor,
 }
 
 /// Returns the bytes of a size such as `10GiB`. Fractions of a byte are rounded to the nearest byte.
 ///
 /// # Errors
-/// When the text is no size, or exceeds [`GREATEST`].
+/// When the text is not a size, or exceeds [`GREATEST`].
 pub fn bytes(text: &str) -> Result<u64, CapacityError> {
     let Ok((number, unit)) = (decimal, unit).parse(text) else { return Err(CapacityError::NoSize) };
     let number = number?;

@@ -13,7 +13,7 @@ use crate::directive::Directive;
 use crate::problem::{Fault, ProblemList, Problems};
 use crate::profile::{ContainerProfile, StorageProfile};
 pub use fault::MeaningFault;
-pub use submitted::{submitted, unserved};
+pub use submitted::{submitted, unsupported};
 
 /// The objects of the site that directives may name. All lists are complete: an object that is not
 /// listed does not exist.
@@ -80,7 +80,7 @@ fn read_and_compare(
     problems: &mut ProblemList<'_>,
 ) -> Vec<(usize, Command)> {
     let commands = read_commands(directives, problems);
-    check_company(&commands, problems);
+    check_single_commands(&commands, problems);
     check_variables(&commands, problems);
     commands
 }
@@ -101,14 +101,17 @@ fn read_commands(
 }
 
 /// Reports a `create_persistent` or `destroy_persistent` that is not the only directive, and a second `container`.
-fn check_company(commands: &[(usize, Command)], problems: &mut ProblemList<'_>) {
+fn check_single_commands(commands: &[(usize, Command)], problems: &mut ProblemList<'_>) {
     for (index, command) in commands {
-        let is_lonely =
+        let must_be_only =
             matches!(command, Command::CreatePersistent(_) | Command::DestroyPersistent(_));
-        if is_lonely && commands.len() > 1 {
+        if must_be_only && commands.len() > 1 {
             problems.add(
                 *index,
-                MeaningFault::NotAlone { command: command.word(), others: commands.len() - 1 },
+                MeaningFault::NotOnlyDirective {
+                    command: command.word(),
+                    others: commands.len() - 1,
+                },
             );
         }
     }
@@ -223,7 +226,7 @@ fn find_profile<'a>(
     })
 }
 
-/// Returns `write a, b or c`, or that there is nothing to choose from.
+/// Returns a text such as `write a or b or c`, or `the site has none` without choices.
 fn list_choices<'a>(verb: &str, known: impl Iterator<Item = &'a String>) -> String {
     let known: Vec<&str> = known.map(String::as_str).collect();
     match known.as_slice() {
@@ -255,7 +258,7 @@ fn file_system_of(
     commands: &[(usize, Command)],
     known: &Known,
 ) -> Option<FileSystem> {
-    let named = |(_, command): &(usize, Command)| match command {
+    let file_system = |(_, command): &(usize, Command)| match command {
         Command::Jobdw(jobdw) if is_job && jobdw.name == name => Some(jobdw.file_system),
         // Storage that does not exist counts as Lustre here, which causes no second fault: the check of the
         // `persistentdw` reports the missing storage.
@@ -264,7 +267,7 @@ fn file_system_of(
         }
         _ => None,
     };
-    commands.iter().find_map(named)
+    commands.iter().find_map(file_system)
 }
 
 #[cfg(test)]

@@ -133,13 +133,15 @@ pub enum CommandFault {
     Unknown(String),
     #[error("argument {key} is missing; add {key}=VALUE")]
     Missing { key: &'static str },
-    #[error("argument type={value}: no such storage; write raw, xfs, gfs2 or lustre")]
+    #[error(
+        "argument type={value}: there is no such type of storage; write raw, xfs, gfs2 or lustre"
+    )]
     FileSystem { value: String },
     #[error("argument capacity={value}: {source}")]
     Capacity { value: String, source: CapacityError },
     #[error("argument {key}={value}: {source}")]
     Location { key: &'static str, value: String, source: LocationError },
-    #[error("argument {argument}: {command} takes no such argument; leave it out")]
+    #[error("argument {argument}: {command} has no such argument; remove it")]
     Superfluous { argument: String, command: String },
 }
 
@@ -188,9 +190,9 @@ impl Command {
     }
 }
 
-/// Error: the text is no file system that storage can have.
+/// Error: the text does not name a type of storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("no such storage; write raw, xfs, gfs2 or lustre")]
+#[error("there is no such type of storage; write raw, xfs, gfs2 or lustre")]
 pub struct NoSuchFileSystem;
 
 impl FileSystem {

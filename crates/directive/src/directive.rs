@@ -66,7 +66,7 @@ impl fmt::Display for Argument {
     }
 }
 
-/// Error: the line is no directive.
+/// Error: the line is not a directive.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("column {column}: {fault}")]
 pub struct SyntaxError {
@@ -76,7 +76,7 @@ pub struct SyntaxError {
     pub fault: SyntaxFault,
 }
 
-/// Fault of a line that is no directive.
+/// Fault of a line that is not a directive.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SyntaxFault {
     /// The line does not begin with `#DW`.
@@ -89,17 +89,17 @@ pub enum SyntaxFault {
     NoCommand,
     /// The first word after `#DW` is an argument.
     #[error(
-        "{0:?} stands where the command belongs; write it before the arguments, as in `#DW jobdw type=xfs capacity=1GiB name=scratch`"
+        "{0:?} is an argument in the place of the command; write a command before the arguments, as in `#DW jobdw type=xfs capacity=1GiB name=scratch`"
     )]
     ArgumentFirst(String),
     /// A comment follows the directive.
-    #[error("{0:?} begins a remark behind the directive; a remark needs a line of its own")]
-    Remark(String),
+    #[error("{0:?} begins a comment after the directive; write the comment on a separate line")]
+    Comment(String),
     /// An argument begins with `=`.
-    #[error("argument {0:?} has no key; write KEY=VALUE without blanks around the `=`")]
+    #[error("argument {0:?} has no key; write KEY=VALUE without white space around the `=`")]
     NoKey(String),
     /// A key occurs twice.
-    #[error("argument {key} stands twice, with the values {first:?} and {second:?}; leave one out")]
+    #[error("argument {key} occurs twice, with the values {first:?} and {second:?}; remove one")]
     Repeated {
         /// Key that occurs twice.
         key: String,
@@ -123,7 +123,7 @@ impl FromStr for Directive {
             return Err(at(line.trim_end().len(), SyntaxFault::NoCommand));
         };
         if command.starts_with('#') {
-            return Err(at(place.start, SyntaxFault::Remark(command.to_owned())));
+            return Err(at(place.start, SyntaxFault::Comment(command.to_owned())));
         }
         if command.contains('=') {
             return Err(at(place.start, SyntaxFault::ArgumentFirst(command.to_owned())));
@@ -156,7 +156,7 @@ fn words<'a>(input: &mut Input<'a>) -> ModalResult<Vec<(&'a str, Range<usize>)>>
 
 fn argument(word: &str) -> Result<Argument, SyntaxFault> {
     if word.starts_with('#') {
-        return Err(SyntaxFault::Remark(word.to_owned()));
+        return Err(SyntaxFault::Comment(word.to_owned()));
     }
     let Ok((key, value)) = key_and_value.parse(word) else {
         return Err(SyntaxFault::NoKey(word.to_owned()));

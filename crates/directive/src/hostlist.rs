@@ -13,21 +13,23 @@ use winnow::{ModalResult, Parser};
 /// Largest number of hosts in a list.
 const MOST: usize = 1 << 20;
 
-/// Error: the text is no host list.
+/// Error: the text is not a host list.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum HostlistError {
-    #[error("{0:?} is no host list; write names and ranges, as in compute-[1-3,8],login")]
+    #[error("{0:?} is not a host list; write names and ranges, as in compute-[1-3,8],login")]
     Malformed(String),
-    #[error("{0:?}: a range goes up; write the lesser number first")]
+    #[error(
+        "{0:?}: the first number of a range exceeds its second; write the smaller number first"
+    )]
     Reversed(String),
-    #[error("{0:?}: more than 1048576 hosts")]
+    #[error("{0:?} names more than 1048576 hosts; write a shorter list")]
     TooMany(String),
 }
 
 /// Returns the hosts of a list, in its order.
 ///
 /// # Errors
-/// When the text is no host list, or names more than 1048576 hosts.
+/// When the text is not a host list, or names more than 1048576 hosts.
 pub fn expand(text: &str) -> Result<Vec<String>, HostlistError> {
     let expressions =
         expressions.parse(text).map_err(|_| HostlistError::Malformed(text.to_owned()))?;

@@ -6,10 +6,10 @@ const DIGITS: &[u8; 58] = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrst
 /// Prefix that Flux writes instead of `f` where a terminal can show it.
 const FANCY: char = 'ƒ';
 
-/// Error: the text is no job id.
+/// Error: the text is not a job id.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
-    "{0:?} is no F58 job id; write f and digits of base 58, as in f2AVx5nQsoRy, or the decimal id"
+    "{0:?} is not an F58 job id; write f and digits of base 58, as in f2AVx5nQsoRy, or the decimal id"
 )]
 pub struct NoJobId(pub String);
 

@@ -26,18 +26,20 @@ pub struct Inside {
     pub path: String,
 }
 
-/// Error: the text is no source or destination.
+/// Error: the text is not a source or destination.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LocationError {
     #[error(
-        "no place; write $DW_JOB_NAME/PATH, $DW_PERSISTENT_NAME/PATH, or the absolute path of a file on a global Lustre"
+        "not a source or destination; write $DW_JOB_NAME/PATH, $DW_PERSISTENT_NAME/PATH, or the absolute path of a file on a global Lustre"
     )]
-    NoPlace,
+    NotALocation,
     #[error(
         "the variable lacks the name of its storage; write {0}_NAME, with the name of a directive of this workflow"
     )]
     NoName(&'static str),
-    #[error("the character {0:?} has a meaning for shells; rename the file, or name its directory")]
+    #[error(
+        "the character {0:?} has a special meaning in shells; rename the file, or name its directory"
+    )]
     Shell(char),
     #[error("the component .. may lead out of the storage; write the path without it")]
     Parent,
@@ -61,9 +63,9 @@ impl FromStr for Location {
             return inside(rest, PERSISTENT).map(Self::Persistent);
         }
         if !text.starts_with('/') {
-            return Err(LocationError::NoPlace);
+            return Err(LocationError::NotALocation);
         }
-        plain(text).map(|path| Self::Global(path.to_owned()))
+        checked_path(text).map(|path| Self::Global(path.to_owned()))
     }
 }
 
@@ -71,16 +73,16 @@ impl FromStr for Location {
 fn inside(rest: &str, variable: &'static str) -> Result<Inside, LocationError> {
     let (name, path) = rest.find('/').map_or((rest, ""), |slash| rest.split_at(slash));
     let name = match name.strip_prefix('_') {
-        Some(name) if !name.is_empty() => plain(name)?.replace('_', "-"),
+        Some(name) if !name.is_empty() => checked_path(name)?.replace('_', "-"),
         Some(_) => return Err(LocationError::NoName(variable)),
         None if name.is_empty() => return Err(LocationError::NoName(variable)),
-        None => return Err(LocationError::NoPlace),
+        None => return Err(LocationError::NotALocation),
     };
-    Ok(Inside { name, path: plain(path)?.to_owned() })
+    Ok(Inside { name, path: checked_path(path)?.to_owned() })
 }
 
 /// Returns the path, unless a shell would change it or `..` could lead out of the storage.
-fn plain(path: &str) -> Result<&str, LocationError> {
+fn checked_path(path: &str) -> Result<&str, LocationError> {
     let special = |character: &char| {
         SHELL.contains(*character) || character.is_control() || character.is_whitespace()
     };

@@ -70,27 +70,27 @@ impl Rule {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RuleFault {
     #[error(
-        "there is no DWDirectiveRule to check it with; the administrator installs the site's rules"
+        "the site has no DWDirectiveRule to check the directive with; ask the administrator to install the site's rules"
     )]
     NoRules,
     #[error("command {command:?} is unknown; write one of {known}")]
     UnknownCommand { command: String, known: String },
-    #[error("argument {argument:?}: {command} takes no such argument; write {known}")]
+    #[error("argument {argument:?}: {command} has no such argument; write one of {known}")]
     UnknownArgument { argument: String, command: String, known: String },
     #[error("argument {key} is missing; add {key}={expected}")]
     Missing { key: String, expected: String },
     #[error("argument {key:?} needs a value; write {key}={expected}")]
     NoValue { key: String, expected: String },
-    #[error("argument {key}={value}: {expected} is needed")]
+    #[error("argument {key}={value}: the value must be {expected}")]
     Value { key: String, value: String, expected: String },
-    #[error("argument {key}={value}: the word {word:?} stands twice; leave one out")]
+    #[error("argument {key}={value}: the word {word:?} occurs twice; remove one")]
     RepeatedWord { key: String, value: String, word: String },
     #[error(
-        "argument {key}={value}: directive {other} has the same {other_key}; give each its own"
+        "argument {key}={value}: directive {other} has the same {other_key}; write another value"
     )]
     NotUnique { key: String, value: String, other: usize, other_key: String },
     #[error(
-        "DWDirectiveRule {object}, command {command}, ruleDefs[{def}].{field} is {value:?}: {why}; the administrator corrects the rule"
+        "DWDirectiveRule {object}, command {command}, ruleDefs[{def}].{field} is {value:?}: {why}; ask the administrator to correct the rule"
     )]
     BadRule {
         object: String,

@@ -30,8 +30,8 @@ impl fmt::Display for Unread {
     }
 }
 
-const LATE: &str = "#DW lines stand before the first command of the script";
-const FORM: &str = "a directive begins with #DW at the beginning of its line";
+const LATE: &str = "it follows the first command of the script; move it before that command";
+const FORM: &str = "a directive must begin with #DW in the first column";
 
 /// Reads the `#DW` lines among the comments at the beginning of a script, as Slurm's burst buffers do: a line that
 /// ends with `\` continues in the next line, and the first line that is no comment ends the directives.
@@ -42,28 +42,28 @@ const FORM: &str = "a directive begins with #DW at the beginning of its line";
 pub fn read_script(script: &str) -> Script {
     let mut lines: Vec<String> = Vec::new();
     let mut unread = Vec::new();
-    let (mut goes_on, mut is_read) = (false, true);
+    let (mut is_continued, mut is_read) = (false, true);
     for (number, line) in (1..).zip(script.lines()) {
         is_read = is_read && (line.is_empty() || line.starts_with('#'));
         match words(line).filter(|_| is_read) {
             Some(words) => {
                 let (words, more) =
                     words.strip_suffix('\\').map_or((words, false), |rest| (rest, true));
-                match lines.last_mut().filter(|_| goes_on) {
+                match lines.last_mut().filter(|_| is_continued) {
                     Some(line) => line.push_str(words),
                     None => lines.push(words.to_owned()),
                 }
-                goes_on = more;
+                is_continued = more;
             }
             None => {
-                goes_on = goes_on && line.is_empty();
+                is_continued = is_continued && line.is_empty();
                 let why = if words(line).is_some() { LATE } else { FORM };
-                let unlike = looks_like_directive(line);
-                unread.extend(unlike.then(|| Unread { number, text: line.to_owned(), why }));
+                let is_directive = looks_like_directive(line);
+                unread.extend(is_directive.then(|| Unread { number, text: line.to_owned(), why }));
             }
         }
     }
-    Script { directives: lines.iter().filter_map(|words| for_us(words)).collect(), unread }
+    Script { directives: lines.iter().filter_map(|words| without_pool(words)).collect(), unread }
 }
 
 /// Returns the words after `#DW` at the beginning of a line.
@@ -83,7 +83,8 @@ fn looks_like_directive(line: &str) -> bool {
     words(line).is_some() || is_marked && has_command
 }
 
-fn for_us(words: &str) -> Option<String> {
+/// Returns a directive without its argument `pool`; `None` for a reservation of a Slurm pool.
+fn without_pool(words: &str) -> Option<String> {
     let words: Vec<&str> = words.split_whitespace().collect();
     let is_pool = |word: &&str| word.starts_with("pool=");
     let is_reservation = words.iter().any(is_pool)
@@ -97,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn directives_are_read_as_slurm_reads_them() {
+    fn read_script_reads_the_lines_that_slurm_reads() {
         let script = "#!/bin/bash\n#SBATCH -N2\n\n#DW jobdw type=xfs capacity=1GiB \\\n#DW name=a pool=rabbit\n\
                       #DWARF\n#DW pool=rabbit capacity=1GiB\n#DW\tpersistentdw name=b\necho\n";
         let script = read_script(script);
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_command_is_kept_so_that_it_is_reported() {
+    fn a_dw_line_without_command_is_kept_so_that_a_later_check_reports_it() {
         assert_eq!(read_script("#DW\n").directives, ["#DW"]);
         assert_eq!(read_script(""), Script::default());
     }

@@ -1,9 +1,9 @@
-//! Which directory a copy fills, and under which name. The rules are the sites': those of `dcp` behind the Go data movement, for
-//! each kind of source and destination.
+//! Decides into which directory of the destination a copy is written, and under which name. The rules are those that
+//! sites know from `dcp` behind the Go data movement, for each kind of source and destination.
 
 use thiserror::Error;
 
-/// What lies at a path.
+/// The type of the entry at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     File,
@@ -11,30 +11,33 @@ pub enum Kind {
     Absent,
 }
 
-/// Where a copy goes, relative to the destination's root.
+/// Directory and name of a copy, relative to the destination's root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// Directory that must exist first. Empty means the root.
+    /// Directory that must exist before the copy starts. Empty means the root.
     pub directory: String,
-    /// Name of the copied file or directory in it; `None` when the contents of a directory are copied into it.
+    /// Name of the copied file or directory in `directory`; `None` when the contents of a source directory are copied
+    /// into `directory`.
     pub name: Option<String>,
 }
 
-/// Source and destination that do not fit.
+/// Why a source cannot be copied to a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum LayoutError {
     #[error("the source does not exist")]
     NoSource,
-    #[error("the source is a file, and its path ends with /; write it without")]
+    #[error("the source is a file, and its path ends with /; remove the /")]
     FileWithSlash,
-    #[error("the source is a directory, and the destination is a file; name a directory")]
+    #[error(
+        "the source is a directory, and the destination is a file; name a directory as destination"
+    )]
     DirectoryOntoFile,
 }
 
-/// Decides where a copy goes. `index_directory` is inserted beneath the destination's directory.
+/// Returns directory and name of a copy. `index_directory` is appended to the destination's directory.
 ///
 /// # Errors
-/// When the source does not exist, or cannot be copied onto what lies at the destination.
+/// When the source does not exist, or its type cannot be copied onto the destination's type.
 pub fn layout(
     source: (&str, Kind),
     destination: (&str, Kind),
@@ -44,39 +47,44 @@ pub fn layout(
         Some(index) => join(directory, index),
         None => directory.to_owned(),
     };
-    let (path, to) = (source.0, trimmed(destination.0));
+    let (path, to) = (source.0, without_outer_slashes(destination.0));
     match source.1 {
         Kind::Absent => Err(LayoutError::NoSource),
         Kind::File if path.ends_with('/') => Err(LayoutError::FileWithSlash),
-        Kind::File if names_a_file(destination) => {
+        Kind::File if ends_with_file_name(destination) => {
             let (directory, name) = to.rsplit_once('/').unwrap_or(("", to));
             Ok(Layout { directory: beneath(directory), name: Some(name.to_owned()) })
         }
-        Kind::File => Ok(Layout { directory: beneath(to), name: last(path) }),
+        Kind::File => Ok(Layout { directory: beneath(to), name: last_component(path) }),
         Kind::Directory if destination.1 == Kind::File => Err(LayoutError::DirectoryOntoFile),
         // The root of a storage has no name.
         Kind::Directory if path.ends_with('/') || path.is_empty() => {
             Ok(Layout { directory: beneath(to), name: None })
         }
-        Kind::Directory => Ok(Layout { directory: beneath(to), name: last(path) }),
+        Kind::Directory => Ok(Layout { directory: beneath(to), name: last_component(path) }),
     }
 }
 
-/// Whether a file that is copied there gets the destination's own name: it is a file, or nothing and does not end with `/`.
-fn names_a_file((path, kind): (&str, Kind)) -> bool {
+/// Whether the last part of the destination's path is the name of the copied file: the destination is a file, or it
+/// does not exist and its path does not end with `/`.
+fn ends_with_file_name((path, kind): (&str, Kind)) -> bool {
     match kind {
         Kind::File => true,
         Kind::Directory => false,
-        Kind::Absent => !path.ends_with('/') && !trimmed(path).is_empty(),
+        Kind::Absent => !path.ends_with('/') && !without_outer_slashes(path).is_empty(),
     }
 }
 
-fn trimmed(path: &str) -> &str {
+fn without_outer_slashes(path: &str) -> &str {
     path.trim_matches('/')
 }
 
-fn last(path: &str) -> Option<String> {
-    trimmed(path).rsplit('/').next().filter(|name| !name.is_empty()).map(str::to_owned)
+fn last_component(path: &str) -> Option<String> {
+    without_outer_slashes(path)
+        .rsplit('/')
+        .next()
+        .filter(|name| !name.is_empty())
+        .map(str::to_owned)
 }
 
 fn join(directory: &str, name: &str) -> String {

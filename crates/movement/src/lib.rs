@@ -1,8 +1,8 @@
 //! Data movement (`copy_in`, `copy_out`): the decisions, without any I/O.
 //!
-//! * [`layout`]: which directory a copy fills, and under which name, from what lies at its source and destination.
-//! * [`order`]: what an agent tells `datamover` on its standard input.
-//! * [`report`]: what `datamover` tells on its standard output.
+//! * [`layout`]: decides directory and name of a copy from the types of its source and destination.
+//! * [`order`]: the lines that an agent writes to the standard input of `datamover`.
+//! * [`report`]: the lines that `datamover` writes to its standard output.
 
 pub mod layout;
 pub mod order;

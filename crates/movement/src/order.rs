@@ -1,10 +1,11 @@
-//! What an agent tells `datamover`: one line of JSON on its standard input, and later lines that change it.
+//! The lines of JSON that an agent writes to the standard input of `datamover`: first an [`Order`], later [`Change`]s
+//! to it.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// One movement.
+/// The first line: one movement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Order {
@@ -12,9 +13,10 @@ pub struct Order {
     pub user: User,
     pub source: Place,
     pub destination: Place,
-    /// Directory made beneath the destination's directory, such as `rabbit-1-0`: copies of several allocations stay apart in it.
+    /// Name of a directory that `datamover` creates beneath the destination's directory, such as `rabbit-1-0`: keeps
+    /// copies of several allocations apart.
     pub index_directory: Option<String>,
-    /// Whether missing directories of the destination are made.
+    /// Whether `datamover` creates missing directories of the destination.
     pub creates_directories: bool,
     /// Whether extended attributes and ACLs are copied.
     pub copies_xattrs: bool,
@@ -22,29 +24,29 @@ pub struct Order {
     pub syncs: bool,
     /// Number of threads that copy, 1 or more.
     pub threads: u16,
-    /// Bytes of a block. Files larger than this are copied by several threads at once.
+    /// Size of a block in bytes. Several threads at once copy a file that is larger.
     pub block: u64,
-    /// Most bytes copied in a second.
+    /// Maximum number of bytes copied per second; `None` for no limit.
     pub rate: Option<u64>,
     /// Milliseconds between two reports of progress.
     pub interval: u64,
-    /// First characters of temporary names; no other movement has the same.
+    /// Prefix of temporary names, unique to this movement.
     pub prefix: String,
-    /// Directory of the journal and of the list of failures. Only root may change it.
+    /// Directory of the journal and of the list of failures. Only root may write to it.
     pub state: PathBuf,
 }
 
-/// What is to be done.
+/// The work that an order starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Task {
-    /// Copies, and goes on where an earlier run of the same movement ended.
+    /// Copies, and continues where an earlier run of the same movement ended.
     Copy,
     /// Removes temporary files of earlier runs.
     Clean,
 }
 
-/// Who the copier is.
+/// The user as whom `datamover` copies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct User {
@@ -54,7 +56,7 @@ pub struct User {
     pub groups: Vec<u32>,
 }
 
-/// A path beneath a directory that it never leaves.
+/// A path and the directory that it must not leave.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Place {
@@ -64,12 +66,12 @@ pub struct Place {
     pub path: String,
 }
 
-/// A later line.
+/// A later line: changes a running movement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Change {
     /// Ends the movement and removes its temporary files.
     Cancel,
-    /// Most bytes copied in a second from now on.
+    /// Sets the maximum number of bytes copied per second; `None` removes the limit.
     Rate(Option<u64>),
 }

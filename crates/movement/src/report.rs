@@ -1,4 +1,4 @@
-//! What `datamover` tells its agent: lines of JSON on its standard output.
+//! The lines of JSON that `datamover` writes to its standard output for the agent.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,26 +10,26 @@ pub enum Report {
     Ended(Ended),
 }
 
-/// Counters since the movement began, with what earlier runs of it copied.
+/// Counters since the movement began. They include what earlier runs of the movement copied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
     pub directories: u64,
     pub files: u64,
-    /// Symbolic links and further names of files.
+    /// Symbolic links, special files and further hard links of files.
     pub links: u64,
     /// Bytes of data, holes not counted.
     pub bytes: u64,
-    /// Of [`Progress::bytes`], those that earlier runs copied.
+    /// The part of [`Progress::bytes`] that earlier runs copied.
     pub kept: u64,
     /// Files and directories that could not be copied.
     pub failed: u64,
     /// Files that changed while they were copied.
     pub changed: u64,
-    /// What there is to copy, once it was counted.
+    /// Size of the source; `None` until `datamover` has counted it.
     pub total: Option<Total>,
 }
 
-/// What a source holds.
+/// Size of a source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Total {
     pub files: u64,
@@ -48,10 +48,10 @@ pub struct Ended {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// Everything was copied, but for what [`Progress::failed`] counts.
+    /// Everything was copied, except the entries that [`Progress::failed`] counts.
     Done,
     /// The agent cancelled it.
     Cancelled,
-    /// It could not go on, for this reason.
+    /// `datamover` gave up, for this reason.
     Stopped(String),
 }

@@ -14,20 +14,20 @@ pub enum FetchError {
     #[error(transparent)]
     File(#[from] FileError),
     #[error(
-        "it has {has} bytes, and size says {size}: the administrator corrects size or the file"
+        "the file has {has} bytes, but the field size is {size}: ask the administrator to correct size or the file"
     )]
     TooLong { has: u64, size: u64 },
     #[error(
-        "the source sent more than the {size} bytes that size says: the administrator corrects size or the file"
+        "the source sent more than {size} bytes, the value of the field size: ask the administrator to correct size or the file"
     )]
     Endless { size: u64 },
-    #[error("it ended after {has} bytes, and size says {size}")]
+    #[error("the file ended after {has} bytes, but the field size is {size}")]
     TooShort { has: u64, size: u64 },
     #[error(
-        "its SHA-256 is {found}, and sha256 says {expected}: the administrator corrects sha256 or the file"
+        "the SHA-256 of the file is {found}, but the field sha256 is {expected}: ask the administrator to correct sha256 or the file"
     )]
     Digest { found: String, expected: String },
-    #[error("unpack it")]
+    #[error("unpack the archive")]
     Unpack(#[from] UnpackError),
     #[error("write {}", .path.display())]
     Write {

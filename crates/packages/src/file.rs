@@ -1,5 +1,5 @@
 //! Reads a job package from a file system that the node mounts. This process runs as root, and reads the file only if
-//! everybody may read it.
+//! every user may read it.
 
 use std::{
     fs::File,
@@ -32,9 +32,9 @@ pub enum FileError {
         #[source]
         source: io::Error,
     },
-    #[error("{} is a symbolic link, or no directory: name the file by its path without links", .0.display())]
+    #[error("{} is not a directory, or is a symbolic link: name the file by a path without links", .0.display())]
     NoDirectory(PathBuf),
-    #[error("{} is no plain file: name one, without symbolic links", .0.display())]
+    #[error("{} is not a regular file: name a regular file, by a path without symbolic links", .0.display())]
     NoFile(PathBuf),
     #[error("{} is not readable by everybody: give others the right to read it, and to search its directories", .0.display())]
     NotPublic(PathBuf),
@@ -63,7 +63,7 @@ pub(crate) async fn read(path: &Path, download: &mut Download<'_>) -> Result<(),
     }
 }
 
-/// Opens a plain file that everybody may read, and returns the file with its length. No component of the path may
+/// Opens a plain file that every user may read, and returns the file with its length. No component of the path may
 /// be a symbolic link.
 fn open_public(path: &Path) -> Result<(File, u64), FileError> {
     let failed = |path: &Path, errno: nix::Error| FileError::Open {
@@ -114,7 +114,7 @@ mod tests {
         fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
     }
 
-    /// Creates a file that everybody may read.
+    /// Creates a file that every user may read.
     fn file() -> (tempfile::TempDir, PathBuf) {
         let directory = tempfile::tempdir().unwrap();
         mode(directory.path(), 0o755);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_everybody_may_read_is_opened() {
+    fn a_file_that_every_user_may_read_is_opened() {
         let (_directory, path) = file();
         assert_eq!(open_public(&path).unwrap().1, 4);
     }
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn no_link_is_followed_and_only_plain_files_are_opened() {
+    fn only_regular_files_are_opened_and_no_link_is_followed() {
         let (directory, path) = file();
         let link = directory.path().join("link");
         symlink(&path, &link).unwrap();

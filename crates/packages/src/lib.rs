@@ -19,7 +19,7 @@
 //! * No entry of an archive is unpacked before the whole archive was checked. An archive can create only files,
 //!   directories and links, and only beneath its own directory: no path or link leads outside, and there are no device
 //!   nodes.
-//! * A file is read from a mounted file system only if everybody may read it: so a profile gives no access to files
+//! * A file is read from a mounted file system only if every user may read it: so a profile gives no access to files
 //!   that only root may read.
 //!
 //! # Order

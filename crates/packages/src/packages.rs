@@ -172,11 +172,11 @@ impl Shared {
     fn run(&self, handle: &Handle, package: &JobPackage, stop: &watch::Receiver<bool>) {
         let key = Key::new(package);
         let report = |error: &FetchError| self.record_failure(&key, package, error);
-        let mut wanted = stop.clone();
+        let mut stop_changes = stop.clone();
         let work = async {
             tokio::select! {
                 // This branch also ends the fetch if the sender is gone, because nothing could stop the fetch any more.
-                _ = wanted.wait_for(|stop| *stop) => None,
+                _ = stop_changes.wait_for(|stop| *stop) => None,
                 done = fetch(&self.store, package, stop, report) => Some(done),
             }
         };
@@ -184,7 +184,9 @@ impl Shared {
         // panic leaves no change half done.
         let done = catch_unwind(AssertUnwindSafe(|| handle.block_on(work)));
         let done = done.unwrap_or_else(|_| {
-            let defect = "a defect of this agent (report it with the log): it panicked".to_owned();
+            let defect =
+                "a defect of this agent (report it with the log): a panic during the fetch"
+                    .to_owned();
             Some(Err(FetchError::Panicked(defect)))
         });
         if !matches!(done, Some(Ok(())))

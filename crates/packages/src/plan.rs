@@ -87,13 +87,13 @@ pub fn report(packages: &[JobPackage], observed: &Observed) -> Progress {
             format!("{}: {why}; the rabbit-agent retries within 1 min", describe(package)),
         )),
         Some(Presence::Ending) => {
-            let why = "an earlier try for another run has not ended yet";
+            let why = "an earlier fetch for another run has not ended yet";
             Some((true, format!("{}: {why}", describe(package))))
         }
         _ => Some((false, format!("the rabbit-agent is fetching {}", describe(package)))),
     };
     let mut waits: Vec<_> = states().filter_map(waits).collect();
-    // A fetch whose last attempt failed comes first: its error tells the user more than the name of a fetch in
+    // A fetch whose last attempt failed comes first: its error helps the user more than the name of a fetch in
     // progress.
     waits.sort_by_key(|(has_trouble, _)| !has_trouble);
     waits.into_iter().next().map_or(Progress::InPlace, |(_, text)| Progress::Awaited(text))

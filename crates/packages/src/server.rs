@@ -27,21 +27,21 @@ const MAX_SILENCE: Duration = Duration::from_secs(60);
 /// Maximum number of redirects in a row.
 const MAX_REDIRECTS: usize = 5;
 
-/// Why a server did not give the file.
+/// Why a server did not send the file.
 #[derive(Debug, Error)]
 pub enum ServerError {
     #[error("set up TLS")]
     Tls(#[source] rustls::Error),
-    #[error("ask the server")]
-    Ask(#[source] hyper_util::client::legacy::Error),
-    #[error("the server said nothing for {} s", MAX_SILENCE.as_secs())]
+    #[error("send the request to the server")]
+    Request(#[source] hyper_util::client::legacy::Error),
+    #[error("the server sent no data for {} s", MAX_SILENCE.as_secs())]
     Silent,
-    #[error("the server answers {0}")]
+    #[error("the server responded with status {0}")]
     Refused(StatusCode),
-    #[error("the server redirects to {0:?}, which is no http or https address")]
-    Nowhere(String),
+    #[error("the server redirects to {0:?}, which is not an http or https address")]
+    BadRedirect(String),
     #[error("the server redirects more than {MAX_REDIRECTS} times")]
-    Around,
+    TooManyRedirects,
     #[error("the address cannot be parsed")]
     Unparsable,
     #[error("the connection broke")]
@@ -72,19 +72,19 @@ async fn answer(address: &str) -> Result<Response<Incoming>, ServerError> {
         let request = Request::get(&address).header(USER_AGENT, AGENT);
         let request = request.body(Empty::new()).map_err(|_| ServerError::Unparsable)?;
         let answer = timeout(MAX_SILENCE, client.request(request)).await;
-        let answer = answer.map_err(|_| ServerError::Silent)?.map_err(ServerError::Ask)?;
+        let answer = answer.map_err(|_| ServerError::Silent)?.map_err(ServerError::Request)?;
         match answer.status() {
             StatusCode::OK => return Ok(answer),
             status if status.is_redirection() => {
                 let to = answer.headers().get(LOCATION).and_then(|to| to.to_str().ok());
                 let to = to.ok_or(ServerError::Refused(status))?;
                 let next = redirect_target(&address, to);
-                address = next.ok_or_else(|| ServerError::Nowhere(to.to_owned()))?;
+                address = next.ok_or_else(|| ServerError::BadRedirect(to.to_owned()))?;
             }
             status => return Err(ServerError::Refused(status)),
         }
     }
-    Err(ServerError::Around)
+    Err(ServerError::TooManyRedirects)
 }
 
 /// Returns the address that a server redirects to: a whole address, or another path on the same server.
@@ -116,13 +116,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_may_redirect_to_http_addresses_only() {
+    fn redirects_are_followed_to_http_and_https_addresses_only() {
         let from: Uri = "https://server:8443/a/b".parse().unwrap();
         let to = |to: &str| redirect_target(&from, to).map(|uri| uri.to_string());
         assert_eq!(to("/c?d").as_deref(), Some("https://server:8443/c?d"));
         assert_eq!(to("http://other/c").as_deref(), Some("http://other/c"));
-        for nowhere in ["", "c", "//other/c", "file:///etc/shadow", "ftp://other/c"] {
-            assert_eq!(to(nowhere), None, "{nowhere}");
+        for address in ["", "c", "//other/c", "file:///etc/shadow", "ftp://other/c"] {
+            assert_eq!(to(address), None, "{address}");
         }
     }
 }

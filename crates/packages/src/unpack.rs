@@ -32,11 +32,11 @@ const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 #[derive(Debug, Error)]
 pub enum UnpackError {
     #[error(
-        "it is no tar archive, or a broken one: the administrator corrects the file, or sets unpack to false"
+        "the file is not a valid tar archive: ask the administrator to correct the file, or to set unpack to false"
     )]
     Archive(#[source] io::Error),
     #[error(
-        "decompressed it has more than {0} bytes: the administrator sets unpackedSize to what it has"
+        "the decompressed archive has more than {0} bytes: ask the administrator to set unpackedSize to its size"
     )]
     TooLarge(u64),
     #[error(transparent)]
@@ -49,7 +49,7 @@ pub enum UnpackError {
     },
     #[error("{0:?}")]
     Directory(String, #[source] io::Error),
-    #[error("no run wants it any more")]
+    #[error("no run uses the job package any more")]
     Stopped,
 }
 

@@ -54,7 +54,7 @@ impl Node {
         self.packages.as_ref().unwrap().bring(uid, std::slice::from_ref(package)).unwrap()
     }
 
-    /// Calls `bring` until it returns the progress that the test wants.
+    /// Calls `bring` until it returns a progress that satisfies `is`.
     async fn until(
         &self,
         uid: Uuid,
@@ -86,10 +86,10 @@ impl Node {
         }
     }
 
-    async fn trouble(&self, package: &JobPackage) -> String {
-        let is_told =
+    async fn failed_attempt(&self, package: &JobPackage) -> String {
+        let has_failed_attempt =
             |now: &Progress| matches!(now, Progress::Awaited(why) if why.contains("retries"));
-        match self.until(RUN, package, is_told).await {
+        match self.until(RUN, package, has_failed_attempt).await {
             Progress::Awaited(why) => why,
             other => panic!("{other:?}"),
         }
@@ -100,7 +100,8 @@ impl Node {
         fs::read_dir(self.directory.path().join(part)).map_or(0, Iterator::count)
     }
 
-    async fn is_empty(&self) {
+    /// Waits until the store has no files.
+    async fn wait_until_empty(&self) {
         let begin = Instant::now();
         while ["ready", "fetching", "uses"].iter().any(|part| self.entries(part) > 0) {
             assert!(begin.elapsed() < Duration::from_secs(10), "files are left");
@@ -110,7 +111,7 @@ impl Node {
 }
 
 #[tokio::test]
-async fn a_file_of_a_server_is_fetched_once_whole_and_is_readable_by_everybody() {
+async fn a_file_of_a_server_is_fetched_once_for_two_runs_and_is_readable_by_every_user() {
     let (server, node) = (FileServer::serving(DATA), Node::new());
     let package = package(DATA, &server.url());
     let path = node.in_place(RUN, &package).await;
@@ -122,22 +123,22 @@ async fn a_file_of_a_server_is_fetched_once_whole_and_is_readable_by_everybody()
 
 /// Starts a server that answers only after the returned sender was dropped.
 fn held_server() -> (Sender<()>, FileServer) {
-    let (let_go, held) = hold();
+    let (release_server, wait) = hold();
     let server = FileServer::new(move |_, stream| {
-        held();
+        wait();
         give(stream, DATA.len(), DATA);
     });
-    (let_go, server)
+    (release_server, server)
 }
 
 #[tokio::test]
-async fn two_runs_at_once_fetch_a_file_once_and_the_last_removes_it() {
-    let (let_go, server) = held_server();
+async fn two_concurrent_runs_fetch_a_file_once_and_the_last_release_removes_it() {
+    let (release_server, server) = held_server();
     let node = Node::new();
     let package = package(DATA, &server.url());
     assert!(matches!(node.bring(RUN, &package), Progress::Awaited(_)));
     assert!(matches!(node.bring(OTHER, &package), Progress::Awaited(_)));
-    drop(let_go);
+    drop(release_server);
     let path = node.in_place(RUN, &package).await;
     node.in_place(OTHER, &package).await;
     assert_eq!(server.requests(), 1);
@@ -145,24 +146,24 @@ async fn two_runs_at_once_fetch_a_file_once_and_the_last_removes_it() {
     packages.release(RUN).unwrap();
     assert!(path.exists());
     packages.release(OTHER).unwrap();
-    node.is_empty().await;
+    node.wait_until_empty().await;
 }
 
 #[tokio::test]
-async fn a_run_that_leaves_does_not_stop_a_fetch_that_another_waits_for() {
-    let (let_go, server) = held_server();
+async fn a_fetch_continues_for_a_second_run_when_the_first_run_is_released() {
+    let (release_server, server) = held_server();
     let node = Node::new();
     let package = package(DATA, &server.url());
     node.bring(RUN, &package);
     node.bring(OTHER, &package);
     node.packages.as_ref().unwrap().release(RUN).unwrap();
-    drop(let_go);
+    drop(release_server);
     node.in_place(OTHER, &package).await;
     assert_eq!(server.requests(), 1);
 }
 
 #[tokio::test]
-async fn a_server_that_fails_or_breaks_off_is_asked_again() {
+async fn a_fetch_is_retried_when_the_server_fails_or_closes_the_connection() {
     let server = FileServer::new(|count, stream| match count {
         1 => say(stream, "503 Service Unavailable"),
         2 => give(stream, DATA.len(), &DATA[..5]),
@@ -171,7 +172,7 @@ async fn a_server_that_fails_or_breaks_off_is_asked_again() {
     });
     let node = Node::new();
     let package = package(DATA, &server.url());
-    let why = node.trouble(&package).await;
+    let why = node.failed_attempt(&package).await;
     let begin = format!("job package data from {}: ", server.url());
     assert!(why.starts_with(&begin) && why.contains("503 Service Unavailable"), "{why}");
     let path = node.in_place(RUN, &package).await;
@@ -179,18 +180,18 @@ async fn a_server_that_fails_or_breaks_off_is_asked_again() {
 }
 
 #[tokio::test]
-async fn a_server_that_starts_later_is_found() {
+async fn a_fetch_succeeds_once_its_server_has_started() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let node = Node::new();
     let package = package(DATA, &format!("http://127.0.0.1:{port}/data"));
-    let why = node.trouble(&package).await;
+    let why = node.failed_attempt(&package).await;
     assert!(why.contains("refused"), "{why}");
     let _server = FileServer::at(port, |_, stream| give(stream, DATA.len(), DATA));
     node.in_place(RUN, &package).await;
 }
 
 #[tokio::test]
-async fn a_wrong_digest_is_reported_with_the_expected_one_and_not_fetched_again_for_the_same_run() {
+async fn a_wrong_digest_is_reported_with_the_expected_digest_and_not_retried_for_the_same_run() {
     let server = FileServer::serving(DATA);
     let node = Node::new();
     let wrong = JobPackage { sha256: "0".repeat(64), ..package(DATA, &server.url()) };
@@ -208,20 +209,21 @@ async fn a_wrong_digest_is_reported_with_the_expected_one_and_not_fetched_again_
     let packages = node.packages.as_ref().unwrap();
     packages.release(RUN).unwrap();
     packages.release(OTHER).unwrap();
-    node.is_empty().await;
+    node.wait_until_empty().await;
 }
 
 #[tokio::test]
-async fn a_server_cannot_send_more_than_size_says() {
-    let told = FileServer::new(|_, stream| give(stream, 1 << 40, DATA));
-    let untold = FileServer::new(|_, stream| {
+async fn a_file_that_is_longer_than_the_field_size_is_refused() {
+    let announced = FileServer::new(|_, stream| give(stream, 1 << 40, DATA));
+    let unannounced = FileServer::new(|_, stream| {
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n");
         // The server would send bytes without end.
         while stream.write_all(&[0; 4096]).is_ok() {}
     });
-    for (server, part) in
-        [(told, "it has 1099511627776 bytes, and size says 21"), (untold, "more than the 21 bytes")]
-    {
+    for (server, part) in [
+        (announced, "the file has 1099511627776 bytes, but the field size is 21"),
+        (unannounced, "more than 21 bytes"),
+    ] {
         let node = Node::new();
         let why = node.impossible(&package(DATA, &server.url())).await;
         assert!(why.contains(part), "{why}");
@@ -230,18 +232,18 @@ async fn a_server_cannot_send_more_than_size_says() {
 }
 
 #[tokio::test]
-async fn a_server_may_redirect_but_not_in_circles() {
+async fn redirects_are_followed_at_most_5_times_and_only_to_servers() {
     let server = FileServer::serving(DATA);
     let to = server.url();
     let first =
         FileServer::new(move |_, stream| say(stream, &format!("302 Found\r\nLocation: {to}")));
     Node::new().in_place(RUN, &package(DATA, &first.url())).await;
-    let around = FileServer::new(|_, stream| say(stream, "302 Found\r\nLocation: /again"));
-    let why = Node::new().trouble(&package(DATA, &around.url())).await;
-    assert!(why.contains("more than 5 times") && around.requests() >= 6, "{why}");
+    let endless = FileServer::new(|_, stream| say(stream, "302 Found\r\nLocation: /again"));
+    let why = Node::new().failed_attempt(&package(DATA, &endless.url())).await;
+    assert!(why.contains("more than 5 times") && endless.requests() >= 6, "{why}");
     let away =
         FileServer::new(|_, stream| say(stream, "302 Found\r\nLocation: file:///etc/shadow"));
-    let why = Node::new().trouble(&package(DATA, &away.url())).await;
+    let why = Node::new().failed_attempt(&package(DATA, &away.url())).await;
     assert!(why.contains("file:///etc/shadow"), "{why}");
 }
 
@@ -254,14 +256,14 @@ fn shared(directory: &Path, bytes: &[u8]) -> String {
 }
 
 #[tokio::test]
-async fn only_a_file_that_everybody_may_read_is_copied() {
+async fn only_a_file_that_every_user_may_read_is_copied() {
     let directory = tempfile::tempdir().unwrap();
     let package = package(DATA, &shared(directory.path(), DATA));
     let node = Node::new();
     assert_eq!(fs::read(node.in_place(RUN, &package).await).unwrap(), DATA);
     let secret = JobPackage { source: Source::File("/etc/shadow".into()), ..package };
     let other = JobPackage { sha256: "1".repeat(64), ..secret };
-    let why = node.trouble(&other).await;
+    let why = node.failed_attempt(&other).await;
     assert!(why.contains("/etc/shadow is not readable by everybody"), "{why}");
 }
 
@@ -310,7 +312,7 @@ async fn a_stopped_agent_ends_its_fetches_and_the_next_agent_starts_them_again()
 }
 
 #[tokio::test]
-async fn an_archive_becomes_a_directory_and_a_bad_one_leaves_nothing() {
+async fn an_archive_is_unpacked_into_a_directory_and_a_refused_archive_leaves_nothing() {
     let mut archive = tar::Builder::new(Vec::new());
     let mut header = tar::Header::new_gnu();
     header.set_size(4);
@@ -327,6 +329,6 @@ async fn an_archive_becomes_a_directory_and_a_bad_one_leaves_nothing() {
     let small = JobPackage { unpacked: Some(100), ..plain };
     let other = Node::new();
     let why = other.impossible(&small).await;
-    assert!(why.contains("decompressed it has more than 100 bytes"), "{why}");
+    assert!(why.contains("the decompressed archive has more than 100 bytes"), "{why}");
     assert_eq!((other.entries("ready"), other.entries("fetching")), (0, 0));
 }

@@ -1,7 +1,7 @@
 //! Completes new Workflows with their first status, and admits or refuses changes of Workflows. Pure: used by the
 //! embedded API and by the webhooks of a cluster.
 //!
-//! The rules are those of DWS: a workflow begins in Proposal, and goes on to the next state once the present one is
+//! The rules are those of DWS: a workflow begins in Proposal, and enters the next state once the present one is
 //! ready; Teardown may follow any state. The fields that describe the workflow's job are immutable.
 
 use std::sync::{Arc, PoisonError, RwLock};
@@ -69,7 +69,7 @@ pub fn admit(old: Option<&Value>, new: &Value, rules: Option<&Ruleset>) -> Resul
         // finalizers removed.
         (Some(Err(_)), _) => Ok(()),
         (None | Some(Ok(_)), Err(error)) => Err(format!(
-            "the Workflow cannot be read, so that nothing would be done for it: {error}"
+            "the Workflow does not match its schema, so the engine could not carry it out: {error}"
         )),
     }
 }
@@ -117,7 +117,9 @@ fn check_created(new: &Workflow, rules: Option<&Ruleset>) -> Result<(), String> 
             || status.drivers.iter().any(|share| share.completed)
     };
     if new.status.as_ref().is_some_and(is_ahead) {
-        return Err("status.state, ready or drivers is set: leave them to the engine".to_owned());
+        return Err(
+            "status.state, ready or drivers is set: only the engine may set them".to_owned()
+        );
     }
     let submitted = |rules: &Ruleset| check::submitted(&spec.directives, rules);
     let checked = rules.map_or(Ok(Vec::new()), submitted);
@@ -204,12 +206,12 @@ fn check_drivers(before: &WorkflowStatus, after: &WorkflowStatus) -> Result<(), 
         }
         if Some(&old.watch_state) != before.state.as_ref() || old.watch_state != new.watch_state {
             return Err(format!(
-                "status.drivers[{index}] is about {}: it may change in that state only",
+                "status.drivers[{index}] belongs to state {}: it may change in that state only",
                 old.watch_state
             ));
         }
         if old.completed && !new.completed {
-            return Err(format!("status.drivers[{index}] is completed, and stays so"));
+            return Err(format!("status.drivers[{index}] is completed: it cannot be changed back"));
         }
     }
     Ok(())

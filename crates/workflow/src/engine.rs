@@ -23,7 +23,7 @@ use crate::{
     admit::Rules,
     change::Change,
     claims::{self, SharedLease},
-    execute::{Made, Refusal, Stored, execute},
+    execute::{ExecutedChanges, Refusal, Stored, execute},
     metrics::{Metrics, MetricsRequests},
     notes::note,
     plan::{Plan, plan_key},
@@ -54,10 +54,10 @@ pub async fn run(client: Client, settings: Settings, rules: Rules, reporting: Re
     if let Some(me) = settings.claims_as.clone() {
         let namespace =
             settings.containers.as_ref().and_then(|containers| containers.namespace.clone());
-        let seen_leases = claims::renew_and_watch(client.clone(), namespace, me, lease.clone());
-        let seen_leases =
-            seen_leases.map(|seen| Update::new(move |world: &mut World| world.take_leases(&seen)));
-        events = stream::select(events, seen_leases).boxed();
+        let leases = claims::renew_and_watch(client.clone(), namespace, me, lease.clone());
+        let leases =
+            leases.map(|states| Update::new(move |world: &mut World| world.take_leases(&states)));
+        events = stream::select(events, leases).boxed();
     }
     let engine = Engine { lease, events: published, ..Engine::new(client, settings, rules) };
     engine.run(events, requests).await;
@@ -91,7 +91,7 @@ struct Pass {
     lists: u64,
     /// Block storage that the API was asked to create.
     blocks: Vec<ObjectKey>,
-    made: Made,
+    executed: ExecutedChanges,
 }
 
 impl Engine {
@@ -217,8 +217,8 @@ impl Engine {
         let (client, lists) = (self.client.clone(), self.world.lists());
         let lease = self.lease.clone();
         self.passes.spawn(async move {
-            let made = execute(&client, changes, &lease).await;
-            Pass { key, lists, blocks, made }
+            let executed = execute(&client, changes, &lease).await;
+            Pass { key, lists, blocks, executed }
         });
     }
 
@@ -237,14 +237,14 @@ impl Engine {
     }
 
     fn finish_pass(&mut self, joined: Result<Pass, JoinError>) {
-        let Pass { key, lists, blocks, made } = match joined {
+        let Pass { key, lists, blocks, executed } = match joined {
             Ok(joined) => joined,
             // A panic of the executor is a defect: the coordinator ends with the same panic, and its supervisor
             // restarts it.
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         };
-        self.metrics.count_failures(made.failures.len(), made.lost_claims);
-        for Stored { object, is_new } in made.stored {
+        self.metrics.count_failures(executed.failures.len(), executed.lost_claims);
+        for Stored { object, is_new } in executed.stored {
             let wakes = self.world.take_stored(object, is_new.then_some(lists));
             self.wake(wakes);
         }
@@ -256,10 +256,10 @@ impl Engine {
                 .into_iter()
                 .for_each(|key| self.queue.wake(key));
         }
-        let behind = made.is_behind.then_some(Retry::Soon);
-        let retry = made.failures.iter().map(|(_, retry)| *retry).chain(behind).min();
+        let behind = executed.is_behind.then_some(Retry::Soon);
+        let retry = executed.failures.iter().map(|(_, retry)| *retry).chain(behind).min();
         let retry = retry.unwrap_or(Retry::OnChange);
-        let failures: Vec<_> = made.failures.into_iter().map(|(refusal, _)| refusal).collect();
+        let failures: Vec<_> = executed.failures.into_iter().map(|(refusal, _)| refusal).collect();
         self.log_refused(&key, failures);
         self.queue.finished(&key, retry, Instant::now());
     }

@@ -28,7 +28,7 @@ struct LeaseNotRenewed;
 
 /// The result of a plan's changes.
 #[derive(Debug, Default)]
-pub struct Made {
+pub struct ExecutedChanges {
     /// Objects as the API stored them.
     pub stored: Vec<Stored>,
     /// The changes that failed, and when to try again.
@@ -59,9 +59,13 @@ pub struct Stored {
 
 /// Makes all changes side by side. Before this, reads the claims that the changes need from the API, and drops the
 /// changes whose claim another coordinator has taken over.
-pub async fn execute(client: &Client, changes: Vec<Change>, lease: &SharedLease) -> Made {
-    let mut made = Made::default();
-    let changes = drop_unclaimed(client, changes, &mut made).await;
+pub async fn execute(
+    client: &Client,
+    changes: Vec<Change>,
+    lease: &SharedLease,
+) -> ExecutedChanges {
+    let mut executed = ExecutedChanges::default();
+    let changes = drop_unclaimed(client, changes, &mut executed).await;
     let each = changes.into_iter().map(|change| async move {
         let done = match &change {
             // The API confirmed the claim a moment ago; the Lease may have expired since.
@@ -80,20 +84,24 @@ pub async fn execute(client: &Client, changes: Vec<Change>, lease: &SharedLease)
         match done {
             Ok(Some(object)) => {
                 let is_new = matches!(change.inner(), Change::Create(..));
-                made.stored.push(Stored { object, is_new });
+                executed.stored.push(Stored { object, is_new });
             }
             Ok(None) => {}
-            Err(error) if is_gone(&change, &error) => made.is_behind = true,
+            Err(error) if is_gone(&change, &error) => executed.is_behind = true,
             Err(error) => {
-                made.failures.push((refusal(&change, &error), retry_delay(&error)));
+                executed.failures.push((refusal(&change, &error), retry_delay(&error)));
             }
         }
     }
-    made
+    executed
 }
 
 /// Drops changes whose claim is lost, or could not be read.
-async fn drop_unclaimed(client: &Client, changes: Vec<Change>, made: &mut Made) -> Vec<Change> {
+async fn drop_unclaimed(
+    client: &Client,
+    changes: Vec<Change>,
+    executed: &mut ExecutedChanges,
+) -> Vec<Change> {
     let claim_of = |change: &Change| match change {
         Change::IfClaimed(claim, _) => Some(claim.clone()),
         _ => None,
@@ -106,12 +114,13 @@ async fn drop_unclaimed(client: &Client, changes: Vec<Change>, made: &mut Made) 
         match is_held(client, &claim).await {
             Ok(true) => drop(confirmed.insert(claim)),
             Ok(false) => {
-                made.failures
+                executed
+                    .failures
                     .push((temporary_refusal(format!("{description} is lost")), Retry::Soon));
-                made.lost_claims += 1;
+                executed.lost_claims += 1;
             }
             Err(error) => {
-                made.failures.push((
+                executed.failures.push((
                     temporary_refusal(format!("{description}: {}", plain(&error))),
                     retry_delay(&error),
                 ));
@@ -189,7 +198,7 @@ fn temporary_refusal(text: String) -> Refusal {
 fn refusal(change: &Change, error: &kube::Error) -> Refusal {
     let remedy = match error {
         kube::Error::Api(status) if status.is_already_exists() => {
-            ": that object exists and does not belong to this workflow; find out whose it is, or use another name for the workflow"
+            ": that object exists and does not belong to this workflow; find its owner, or use another name for the workflow"
         }
         _ => "",
     };
@@ -234,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_of_a_missing_object_is_no_failure() {
+    fn a_404_is_no_failure_only_for_a_patch_whose_object_is_missing() {
         let before = Servers::new("w-0", api::ServersSpec::default());
         let mut after = before.clone();
         after.metadata.finalizers = Some(vec!["f".to_owned()]);

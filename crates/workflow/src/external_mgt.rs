@@ -29,8 +29,8 @@ fn next_status(mgt: &NnfLustreMgt, elsewhere: &BTreeSet<String>) -> NnfLustreMgt
     let mut status = mgt.status.clone().unwrap_or_default();
     // Drop the names of holders that have withdrawn their request. The counter for new names only goes up, so the
     // dropped names are not given out again.
-    status.claim_list.retain(|given| {
-        given
+    status.claim_list.retain(|entry| {
+        entry
             .reference
             .non_default()
             .is_none_or(|reference| mgt.spec.claim_list.contains(reference))
@@ -50,7 +50,7 @@ fn give_out(
     own.extend(status.claim_list.iter().map(|entry| entry.fs_name.clone()));
     let mut next = next_name(mgt, status)?.first_free(&own);
     for holder in &mgt.spec.claim_list {
-        if status.claim_list.iter().any(|given| *given.reference == *holder) {
+        if status.claim_list.iter().any(|entry| *entry.reference == *holder) {
             continue;
         }
         let name = next.first_free(&own.union(elsewhere).cloned().collect());
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_start_that_is_no_name_is_reported_with_its_field() {
+    fn an_invalid_start_name_is_reported_with_its_field() {
         let mut object = mgt(&["a"], &Value::Null);
         object.spec.fs_name_start = "Scratch".to_owned();
         let error = status_of(&object).error.unwrap().debug_message;

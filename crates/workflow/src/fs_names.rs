@@ -11,12 +11,12 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use crate::{mgts::mgt_key, site::Site};
 
 /// Returns the names that this management target must not give out: the names of the site's own file systems, and the
-/// names that other management targets have given out or will give to the holders that already asked.
+/// names that other management targets have given out or will give to the holders that already requested one.
 #[must_use]
 pub fn taken_elsewhere(site: &Site, mgt: &ObjectKey) -> BTreeSet<String> {
     let mut taken = site_names(site);
     for other in site.mgts.iter().filter(|other| mgt_key(other) != *mgt) {
-        taken.extend(given_names(other).map(|(_, name)| name.to_owned()));
+        taken.extend(granted_names(other).map(|(_, name)| name.to_owned()));
         taken.extend(awaited_names(other));
     }
     taken
@@ -25,9 +25,9 @@ pub fn taken_elsewhere(site: &Site, mgt: &ObjectKey) -> BTreeSet<String> {
 /// Returns true if a file system of another holder has the name.
 #[must_use]
 pub fn belongs_to_another(site: &Site, holder: &ObjectReference, name: &str) -> bool {
-    let mut given = site.mgts.iter().flat_map(|mgt| given_names(mgt));
+    let mut given_out = site.mgts.iter().flat_map(|mgt| granted_names(mgt));
     site_names(site).contains(name)
-        || given.any(|(owner, given)| given == name && *owner != *holder)
+        || given_out.any(|(owner, granted)| granted == name && *owner != *holder)
 }
 
 fn site_names(site: &Site) -> BTreeSet<String> {
@@ -38,20 +38,20 @@ fn site_names(site: &Site) -> BTreeSet<String> {
         .collect()
 }
 
-fn given_names(mgt: &NnfLustreMgt) -> impl Iterator<Item = (&ObjectReference, &str)> {
+fn granted_names(mgt: &NnfLustreMgt) -> impl Iterator<Item = (&ObjectReference, &str)> {
     let entries = mgt.status.iter().flat_map(|status| &status.claim_list);
     entries.map(|entry| (&*entry.reference, entry.fs_name.as_str()))
 }
 
 /// Returns the names on a management target's black list, and the names that it has given out.
 fn avoided_names(mgt: &NnfLustreMgt) -> BTreeSet<String> {
-    let given = given_names(mgt).map(|(_, name)| name.to_owned());
-    mgt.spec.fs_name_black_list.iter().cloned().chain(given).collect()
+    let granted = granted_names(mgt).map(|(_, name)| name.to_owned());
+    mgt.spec.fs_name_black_list.iter().cloned().chain(granted).collect()
 }
 
 /// Returns the number of holders that wait for a name.
 fn unnamed_holders(mgt: &NnfLustreMgt) -> usize {
-    let has_name = |holder: &ObjectReference| given_names(mgt).any(|(owner, _)| owner == holder);
+    let has_name = |holder: &ObjectReference| granted_names(mgt).any(|(owner, _)| owner == holder);
     mgt.spec.claim_list.iter().filter(|holder| !has_name(holder)).count()
 }
 

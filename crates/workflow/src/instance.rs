@@ -186,8 +186,8 @@ pub fn workflow_with_turn<'a>(
         is_in_prerun(workflow) && state == Some(&WorkflowState::PreRun)
     };
     let since = |workflow: &Workflow| {
-        let asked = workflow.status.as_ref().and_then(|status| status.desired_state_change);
-        (asked.map(|asked| asked.0), workflow.uid())
+        let requested = workflow.status.as_ref().and_then(|status| status.desired_state_change);
+        (requested.map(|requested| requested.0), workflow.uid())
     };
     let first = users.filter(waits).min_by_key(|workflow| since(workflow))?;
     Some((first.namespace().unwrap_or_default(), first.name_any()))

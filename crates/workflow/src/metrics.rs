@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn metrics_have_the_time_to_reach_a_state_and_the_present_states() {
+    fn metrics_show_the_time_to_reach_a_state_and_the_number_of_workflows_by_state() {
         let metrics = Metrics::default();
         metrics.observe_ready(&workflow("Setup", false), &workflow("Setup", true));
         metrics.observe_ready(&workflow("Setup", true), &workflow("Setup", true));

@@ -17,7 +17,7 @@ pub const EXTERNAL_NAMESPACE: &str = "nnf-system";
 #[derive(Clone, Debug, Default)]
 pub struct Mgts {
     all: BTreeMap<ObjectKey, Arc<NnfLustreMgt>>,
-    /// Targets by storage: the targets that the storage has asked for a name, or that have given it a name.
+    /// Targets by storage: the targets from which the storage requests a name, or that have given it a name.
     by_storage: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
 }
 
@@ -61,7 +61,7 @@ impl Mgts {
         self.all.get(at)
     }
 
-    /// Returns the targets that the storage has asked for a name, or that have given it one.
+    /// Returns the targets from which the storage requests a name, or that have given it a name.
     pub fn of_storage(&self, storage: &ObjectKey) -> impl Iterator<Item = &Arc<NnfLustreMgt>> {
         let targets = self.by_storage.get(storage).into_iter().flatten();
         targets.filter_map(|at| self.all.get(at))
@@ -107,18 +107,18 @@ pub fn mgt_key(mgt: &NnfLustreMgt) -> ObjectKey {
     (mgt.namespace().unwrap_or_default(), mgt.name_any())
 }
 
-/// Returns true if a target's spec or status still lists this holder: the holder wants a name, or the target has not
+/// Returns true if a target's spec or status still lists this holder: the holder requests a name, or the target has not
 /// erased the holder's name yet.
 #[must_use]
 pub fn has_holder(mgt: &NnfLustreMgt, holder: &ObjectReference) -> bool {
-    let mut given = mgt.status.iter().flat_map(|status| &status.claim_list);
-    mgt.spec.claim_list.contains(holder) || given.any(|entry| *entry.reference == *holder)
+    let mut entries = mgt.status.iter().flat_map(|status| &status.claim_list);
+    mgt.spec.claim_list.contains(holder) || entries.any(|entry| *entry.reference == *holder)
 }
 
 /// Requests, names and command results of one storage on one target.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Record {
-    asked: usize,
+    requests: usize,
     names: Vec<String>,
     commands: Vec<NnfLustreMgtStatusCommand>,
 }
@@ -126,7 +126,7 @@ struct Record {
 fn records_by_storage(mgt: &NnfLustreMgt) -> BTreeMap<ObjectKey, Record> {
     let mut records: BTreeMap<ObjectKey, Record> = BTreeMap::new();
     for storage in mgt.spec.claim_list.iter().filter_map(storage_of) {
-        records.entry(storage).or_default().asked += 1;
+        records.entry(storage).or_default().requests += 1;
     }
     let status = mgt.status.as_ref();
     for entry in status.into_iter().flat_map(|status| &status.claim_list) {
@@ -173,11 +173,11 @@ mod tests {
         (namespace.to_owned(), name.to_owned())
     }
 
-    fn mgt(claimed: &[&str], given: &[&str]) -> Arc<NnfLustreMgt> {
+    fn mgt(requested: &[&str], granted: &[&str]) -> Arc<NnfLustreMgt> {
         let reference =
             |name: &&str| json!({"kind": "Servers", "name": name, "namespace": "default"});
-        let spec: Vec<_> = claimed.iter().map(reference).collect();
-        let status: Vec<_> = given
+        let spec: Vec<_> = requested.iter().map(reference).collect();
+        let status: Vec<_> = granted
             .iter()
             .map(|name| json!({"reference": reference(name), "fsname": "aaaaaaaa"}))
             .collect();
@@ -191,19 +191,19 @@ mod tests {
 
     #[test]
     fn network_number_0_is_omitted() {
-        for (given, normalized) in [
+        for (address, normalized) in [
             ("10.0.0.1@tcp0", "10.0.0.1@tcp"),
             ("10.0.0.1@tcp", "10.0.0.1@tcp"),
             ("10.0.0.1@o2ib10", "10.0.0.1@o2ib10"),
             ("10.0.0.1@o2ib0:10.0.0.2@o2ib0", "10.0.0.1@o2ib:10.0.0.2@o2ib"),
             ("10.0.0.10,10.0.0.1@kfi0", "10.0.0.10,10.0.0.1@kfi"),
         ] {
-            assert_eq!(normalize_nids(given), normalized);
+            assert_eq!(normalize_nids(address), normalized);
         }
     }
 
     #[test]
-    fn a_holder_is_known_until_neither_spec_nor_status_has_it() {
+    fn of_storage_returns_a_target_while_its_spec_or_status_names_the_storage() {
         let (mut all, at, a, b) = (
             Mgts::default(),
             place("nnf-system", "m"),

@@ -122,8 +122,8 @@ pub fn movement_labels(workflow: &Workflow, index: usize) -> BTreeMap<String, St
     labels
 }
 
-/// Returns the name of the Servers and the pinned profile of persistent storage. This is the storage's own name, or that
-/// name with a suffix if a directive of a later workflow could have the same [`directive_object_name`].
+/// Returns the name of the Servers and the pinned profile of persistent storage. This is the storage's own name, or
+/// that name with a suffix if a directive of a later workflow could have the same [`directive_object_name`].
 pub fn instance_object_name(name: &str) -> String {
     let index = name.rsplit_once('-').map_or("", |(_, index)| index);
     let is_a_directives = !index.is_empty() && index.bytes().all(|byte| byte.is_ascii_digit());

@@ -27,7 +27,7 @@ pub fn note(before: &Workflow, after: &Workflow) -> Option<Note> {
     let state = old?.state;
     let has_continued = after.status.as_ref()?.state.as_ref() == Some(state);
     has_continued
-        .then(|| Note::normal("StateResumed", ACTION, format!("{state}: the trouble is over")))
+        .then(|| Note::normal("StateResumed", ACTION, format!("{state}: the error has ended")))
 }
 
 fn trouble(workflow: &Workflow) -> Option<Trouble<'_>> {
@@ -66,7 +66,7 @@ mod tests {
             (&good, &delayed, Some(("StateDelayed", "PreRun: rabbit r is silent"))),
             (&delayed, &delayed, None),
             (&delayed, &failed, Some(("StateFailed", "PreRun: no such image"))),
-            (&delayed, &good, Some(("StateResumed", "PreRun: the trouble is over"))),
+            (&delayed, &good, Some(("StateResumed", "PreRun: the error has ended"))),
             (&failed, &gone, None),
         ];
         for (before, after, expected) in cases {

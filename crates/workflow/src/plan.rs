@@ -199,15 +199,15 @@ fn advance_all(view: &View<'_>, state: &WorkflowState, now: Timestamp) -> Vec<Pr
         let command =
             line.parse::<Directive>().ok().and_then(|directive| Command::try_from(&directive).ok());
         let driver = command.as_ref().and_then(driver);
-        let asked = command.as_ref().filter(|_| *state == WorkflowState::Proposal);
+        let proposed = command.as_ref().filter(|_| *state == WorkflowState::Proposal);
         let problem = problems.iter().find(|(at, _)| *at == index).map(|(_, why)| why.clone());
-        let unserved = asked.and_then(check::unserved);
-        let unserved = unserved.map(|fault| fault.to_string());
-        if let Some(why) = unserved.or_else(|| unnamable.clone()).or(problem) {
+        let unsupported = proposed.and_then(check::unsupported);
+        let unsupported = unsupported.map(|fault| fault.to_string());
+        if let Some(why) = unsupported.or_else(|| unnamable.clone()).or(problem) {
             return Progress::failed(user_error(why));
         }
         let Some(command) = command else {
-            return Progress::failed(user_error(format!("{line:?} is no directive")));
+            return Progress::failed(user_error(format!("{line:?} is not a directive")));
         };
         driver.map_or_else(Progress::default, |driver| driver.advance(view, index, &command, state))
     };
@@ -223,7 +223,7 @@ fn tear_down_all(view: &View<'_>, now: Timestamp) -> Vec<Progress> {
     ) {
         Some(command) => PersistentStorage.advance(view, index, &command, &WorkflowState::Teardown),
         None if container::containers_may_use(view, index) => Progress::wait("end of containers"),
-        None if copies::may_run(view) => container::remove_containers(view, index, now)
+        None if copies::has_movement(view) => container::remove_containers(view, index, now)
             .and(Progress::wait("end of copies"))
             .and(copies::remove(view, index)),
         None => {

@@ -82,12 +82,12 @@ impl Reservations {
     /// an older Servers, or a Servers whose storage is being made.
     #[must_use]
     pub fn mgs_of(&self, rabbit: &str, asking: &ObjectKey) -> Option<&ObjectKey> {
-        let mine = self.reserved.get(asking).map(|reservation| (&reservation.since, asking));
+        let own_rank = self.reserved.get(asking).map(|reservation| (&reservation.since, asking));
         let owners = self.allocated.get(rabbit).into_iter().flat_map(BTreeMap::values);
         let owners = owners.filter_map(|(owner, _)| owner.as_ref());
         let owners: Vec<&ObjectKey> = owners.chain(self.in_flight_on(rabbit)).collect();
         let others = self.reserved.iter().filter(|(place, reservation)| {
-            let is_first = mine.is_none_or(|mine| (&reservation.since, *place) < mine);
+            let is_first = own_rank.is_none_or(|own_rank| (&reservation.since, *place) < own_rank);
             *place != asking && (is_first || owners.contains(place))
         });
         let mut on = others.filter(|(_, reservation)| reservation.mgs.as_deref() == Some(rabbit));
@@ -106,12 +106,12 @@ impl Reservations {
         if self.unreadable.is_empty() {
             return None;
         }
-        let mine = self.reserved.get(asking).map(|reservation| (&reservation.since, asking));
+        let own_rank = self.reserved.get(asking).map(|reservation| (&reservation.since, asking));
         let owners = self.allocated.values().flat_map(BTreeMap::values);
         let owners = owners.filter_map(|(owner, _)| owner.as_ref()).chain(self.in_flight.values());
         let owners: BTreeSet<&ObjectKey> = owners.collect();
         let is_before = |(place, since): &(&ObjectKey, &Option<Time>)| {
-            let is_first = mine.is_none_or(|mine| (*since, *place) < mine);
+            let is_first = own_rank.is_none_or(|own_rank| (*since, *place) < own_rank);
             *place != asking && (is_first || owners.contains(place))
         };
         self.unreadable.iter().find(is_before).map(|(place, _)| place)
@@ -179,13 +179,13 @@ impl Reservations {
             by_owner.entry(owner).or_default();
         }
         let mut taken = foreign.saturating_add(others);
-        let mine = self.reserved.get(asking).map(|reservation| (&reservation.since, asking));
-        let here = self.on.get(rabbit).into_iter().flatten().filter(|place| *place != asking);
+        let own_rank = self.reserved.get(asking).map(|reservation| (&reservation.since, asking));
+        let on_rabbit = self.on.get(rabbit).into_iter().flatten().filter(|place| *place != asking);
         for (place, Reservation { since, bytes: by_rabbit, .. }) in
-            here.filter_map(|place| Some((place, self.reserved.get(place)?)))
+            on_rabbit.filter_map(|place| Some((place, self.reserved.get(place)?)))
         {
             let own = by_owner.remove(place);
-            if own.is_none() && mine.is_some_and(|mine| mine < (since, place)) {
+            if own.is_none() && own_rank.is_some_and(|own_rank| own_rank < (since, place)) {
                 continue;
             }
             let size = by_rabbit.get(rabbit).copied().unwrap_or_default();

@@ -120,7 +120,7 @@ pub struct World {
     /// Workflows that name a persistent storage in a directive, by persistent storage.
     naming: persistent::Names,
     /// Newest resource version that each watch delivered, by kind.
-    seen: BTreeMap<String, u64>,
+    newest_versions: BTreeMap<String, u64>,
     /// Number of lists that the watches delivered.
     lists: u64,
     /// Kinds that were listed, and optional kinds that cannot be listed.
@@ -234,7 +234,7 @@ impl World {
     /// any object of the kind, or any list since `lists`: by then the object may be deleted again, and no later
     /// event would remove it.
     pub fn take_created<K: WatchedKind>(&mut self, object: K, lists: u64) -> Vec<Wake> {
-        let newest = self.seen.get(&*K::kind(&())).copied().unwrap_or_default();
+        let newest = self.newest_versions.get(&*K::kind(&())).copied().unwrap_or_default();
         let is_ahead = numeric_version(&object).is_some_and(|version| version > newest);
         if !is_ahead || lists != self.lists {
             return Vec::new();
@@ -256,7 +256,7 @@ impl World {
     }
 
     fn note_version<K: WatchedKind>(&mut self, object: &K) {
-        let newest = self.seen.entry(K::kind(&()).into_owned()).or_default();
+        let newest = self.newest_versions.entry(K::kind(&()).into_owned()).or_default();
         *newest = numeric_version(object).unwrap_or_default().max(*newest);
     }
 

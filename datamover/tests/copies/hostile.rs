@@ -1,4 +1,4 @@
-//! What a user may plant.
+//! Trees with which a user tries to make `datamover` leave its roots or fail.
 
 use std::{
     fs,
@@ -12,13 +12,13 @@ use movement::report::Outcome;
 use crate::{site::Site, trees};
 
 #[test]
-fn a_path_that_leads_out_of_the_storage_is_refused() {
+fn a_source_or_destination_path_that_leaves_the_storage_through_a_link_is_refused() {
     let Some(site) = Site::new(512 << 20) else { return };
     symlink("/etc", site.source().join("etc")).unwrap();
     symlink("..", site.source().join("up")).unwrap();
     for source in ["/etc/", "/etc/hostname", "/up/target/"] {
         let Outcome::Stopped(reason) = site.copy(source, "/out", None).outcome else {
-            panic!("{source}")
+            panic!("datamover copied {source} from outside the storage")
         };
         assert!(reason.starts_with(&format!("source {source:?}: ")), "{reason}");
     }
@@ -26,14 +26,14 @@ fn a_path_that_leads_out_of_the_storage_is_refused() {
     symlink("/tmp", site.target("tmp")).unwrap();
     for target in ["/tmp/", "/tmp/new/"] {
         let Outcome::Stopped(reason) = site.copy("/file", target, None).outcome else {
-            panic!("{target}")
+            panic!("datamover copied to {target} outside the storage")
         };
         assert!(reason.starts_with(&format!("destination {target:?}: ")), "{reason}");
     }
 }
 
 #[test]
-fn what_the_user_may_not_read_or_write_is_listed() {
+fn an_unreadable_file_is_listed_as_failed_and_an_unwritable_destination_is_refused() {
     let Some(site) = Site::new(512 << 20) else { return };
     for name in ["mine", "roots"] {
         fs::write(site.source().join(name), "1").unwrap();
@@ -49,13 +49,15 @@ fn what_the_user_may_not_read_or_write_is_listed() {
 
     fs::create_dir(site.target("roots")).unwrap();
     let ended = site.copy("/mine", "/roots/", None);
-    let Outcome::Stopped(reason) = ended.outcome else { panic!("root's directory was written to") };
+    let Outcome::Stopped(reason) = ended.outcome else {
+        panic!("datamover wrote to a directory of root")
+    };
     assert!(reason.contains("Permission denied"), "{reason}");
 }
 
-/// A user swaps a directory for a link while it is copied.
+/// A thread replaces a directory by a link and back, again and again, during copies.
 #[test]
-fn a_directory_that_becomes_a_link_leads_nowhere() {
+fn a_directory_that_is_replaced_by_a_link_during_the_copy_is_not_followed() {
     let Some(site) = Site::new(512 << 20) else { return };
     let (real, other) = (site.source().join("d"), site.source().join("e"));
     for number in 0..50 {
@@ -83,7 +85,7 @@ fn a_directory_that_becomes_a_link_leads_nowhere() {
 }
 
 #[test]
-fn a_tree_that_is_too_deep_fails_by_itself() {
+fn a_tree_that_is_too_deep_counts_as_one_failure_and_the_rest_is_copied() {
     let Some(site) = Site::new(512 << 20) else { return };
     fs::write(site.source().join("file"), "1").unwrap();
     let mut here = fs::File::open(site.source()).unwrap();

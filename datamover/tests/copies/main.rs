@@ -1,4 +1,5 @@
-//! `datamover` as an agent runs it: on a real XFS, as another user than root, killed, cancelled and attacked.
+//! Runs `datamover` as an agent does: on a real XFS, as a user other than root, with kills, cancellations and hostile
+//! trees.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by it")]
 
@@ -13,7 +14,7 @@ use movement::report::Outcome;
 use site::{Site, USER};
 
 #[test]
-fn every_kind_of_entry_is_copied_with_mode_and_times() {
+fn every_type_of_entry_is_copied_with_mode_and_times() {
     let Some(site) = Site::new(512 << 20) else { return };
     trees::plant(&site.source());
     let ended = site.copy("/", "/out", Some("rabbit-1-0"));
@@ -28,7 +29,7 @@ fn every_kind_of_entry_is_copied_with_mode_and_times() {
 
 /// The kernel shares the blocks (ioctl_ficlone(2)): the copy needs no space.
 #[test]
-fn a_copy_within_a_file_system_that_is_nearly_full_shares_blocks() {
+fn a_copy_within_a_nearly_full_file_system_shares_blocks() {
     let Some(site) = Site::new(512 << 20) else { return };
     fs::write(site.source().join("file"), vec![7; 200 << 20]).unwrap();
     let within = |order: &mut movement::order::Order| order.destination.root = site.source();
@@ -62,47 +63,49 @@ fn a_cancelled_copy_leaves_no_temporary_file() {
     trees::plant(&site.source());
     let mut run = site.start(|order| order.rate = Some(1 << 20), "/", "/out");
     run.until_progress(|progress| progress.bytes > 0);
-    run.say("\"cancel\"");
+    run.send("\"cancel\"");
     let ended = run.end().unwrap();
     assert_eq!(ended.outcome, Outcome::Cancelled);
     assert!(
-        trees::temporary(&site.target("out")).is_empty(),
+        trees::temporary_files(&site.target("out")).is_empty(),
         "{:?}",
-        trees::temporary(&site.target("out"))
+        trees::temporary_files(&site.target("out"))
     );
 }
 
 #[test]
-fn what_an_abandoned_copy_left_is_cleaned_up() {
+fn a_clean_order_removes_the_temporary_files_of_a_run_whose_agent_ended() {
     let Some(site) = Site::new(512 << 20) else { return };
     trees::plant(&site.source());
     let mut run = site.start(|order| order.rate = Some(1 << 20), "/", "/out");
     run.until_progress(|progress| progress.bytes > 0);
-    // As when the agent is killed: the standard input closes.
+    // The standard input closes, as it does when the agent is killed.
     assert_eq!(run.abandon(), None);
-    assert!(!trees::temporary(&site.target("out")).is_empty());
+    assert!(!trees::temporary_files(&site.target("out")).is_empty());
     let ended = site.run(|order| order.task = movement::order::Task::Clean, "/", "/out");
     assert_eq!(ended.outcome, Outcome::Done);
-    assert!(trees::temporary(&site.target("out")).is_empty());
+    assert!(trees::temporary_files(&site.target("out")).is_empty());
 }
 
 #[test]
-fn a_rate_may_change_while_copying() {
+fn the_rate_can_be_changed_during_a_copy() {
     let Some(site) = Site::new(512 << 20) else { return };
     trees::plant(&site.source());
     let mut run = site.start(|order| order.rate = Some(1), "/", "/out");
-    run.say("{\"rate\":null}");
+    run.send("{\"rate\":null}");
     assert_eq!(run.end().unwrap().outcome, Outcome::Done);
 }
 
 #[test]
-fn a_destination_that_is_too_small_is_refused_before_anything_is_copied() {
+fn a_copy_to_a_destination_that_is_too_small_stops_before_anything_is_copied() {
     let Some(site) = Site::new(512 << 20) else { return };
     let file = fs::File::create(site.source().join("file")).unwrap();
     rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, 300 << 20).unwrap();
     let taken = fs::File::create(site.target("taken")).unwrap();
     rustix::fs::fallocate(&taken, rustix::fs::FallocateFlags::empty(), 0, 300 << 20).unwrap();
-    let Outcome::Stopped(reason) = site.copy("/", "/out", None).outcome else { panic!("it fits") };
+    let Outcome::Stopped(reason) = site.copy("/", "/out", None).outcome else {
+        panic!("the destination had enough space")
+    };
     assert!(
         reason.contains("314572800 bytes are to be copied")
             && reason.contains("nothing was copied"),
@@ -112,7 +115,7 @@ fn a_destination_that_is_too_small_is_refused_before_anything_is_copied() {
 }
 
 #[test]
-fn a_destination_that_fills_up_ends_the_copy_with_the_missing_bytes() {
+fn a_copy_stops_and_reports_the_missing_bytes_when_the_destination_becomes_full() {
     let Some(site) = Site::new(512 << 20) else { return };
     for number in 0..60 {
         fs::write(site.source().join(format!("{number}")), vec![7; 4 << 20]).unwrap();
@@ -121,13 +124,15 @@ fn a_destination_that_fills_up_ends_the_copy_with_the_missing_bytes() {
     run.until_progress(|progress| progress.bytes > 0);
     let rest = fs::File::create(site.target("taken")).unwrap();
     let free = rustix::fs::statvfs(site.target("")).unwrap();
-    let most = free.f_bavail * free.f_frsize - (16 << 20);
-    rustix::fs::fallocate(&rest, rustix::fs::FallocateFlags::empty(), 0, most).unwrap();
-    run.say("{\"rate\":null}");
-    let Outcome::Stopped(reason) = run.end().unwrap().outcome else { panic!("it fits") };
+    let filler = free.f_bavail * free.f_frsize - (16 << 20);
+    rustix::fs::fallocate(&rest, rustix::fs::FallocateFlags::empty(), 0, filler).unwrap();
+    run.send("{\"rate\":null}");
+    let Outcome::Stopped(reason) = run.end().unwrap().outcome else {
+        panic!("the destination had enough space")
+    };
     assert!(
         reason.contains("no space is left") && reason.contains("bytes are missing"),
         "{reason}"
     );
-    assert!(trees::temporary(&site.target("out")).is_empty());
+    assert!(trees::temporary_files(&site.target("out")).is_empty());
 }

@@ -1,4 +1,4 @@
-//! A source and a destination, each on an XFS of its own, and runs of `datamover` from one to the other.
+//! A source and a destination, each on its own XFS, and runs of `datamover` from one to the other.
 
 use std::{
     fs,
@@ -31,7 +31,7 @@ fn must(program: &str, arguments: &[&str]) {
 }
 
 impl Site {
-    /// Makes two file systems of this size; `None` where this machine has no loop devices.
+    /// Creates two file systems of this size; returns `None` on a machine without loop devices.
     pub(crate) fn new(bytes: u64) -> Option<Self> {
         if !gate::loop_devices() {
             return None;
@@ -91,7 +91,10 @@ impl Site {
         }
     }
 
-    #[expect(clippy::disallowed_methods, reason = "the agent's part is played here")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the test starts datamover in place of the agent"
+    )]
     pub(crate) fn start(
         &self,
         change: impl FnOnce(&mut Order),
@@ -105,11 +108,11 @@ impl Site {
         let input = child.stdin.take();
         let output = BufReader::new(child.stdout.take().unwrap()).lines();
         let mut run = Run { child, input, output };
-        run.say(&serde_json::to_string(&order).unwrap());
+        run.send(&serde_json::to_string(&order).unwrap());
         run
     }
 
-    /// Runs to the end.
+    /// Runs `datamover` to its end.
     pub(crate) fn run(
         &self,
         change: impl FnOnce(&mut Order),
@@ -127,13 +130,14 @@ impl Site {
 impl Drop for Site {
     fn drop(&mut self) {
         for mounted in ["source", "target"] {
-            // Another test may be starting a program, which has all open files until it runs.
+            // Lazily: another test may be starting a program; until its exec(2), the child process holds all open
+            // files.
             must("umount", &["--lazy", self.at(mounted).to_str().unwrap()]);
         }
     }
 }
 
-/// A `datamover` that runs.
+/// A running `datamover`.
 pub(crate) struct Run {
     child: Child,
     input: Option<ChildStdin>,
@@ -141,23 +145,24 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    pub(crate) fn say(&mut self, line: &str) {
+    /// Writes a line to the standard input of `datamover`.
+    pub(crate) fn send(&mut self, line: &str) {
         writeln!(self.input.as_mut().unwrap(), "{line}").unwrap();
     }
 
-    /// Reads reports until one is as wanted. A run that ends before fails the test.
+    /// Reads reports until a progress report satisfies `is_wanted`. Fails the test if the run ends before.
     pub(crate) fn until_progress(&mut self, is_wanted: impl Fn(Progress) -> bool) {
         for line in &mut self.output {
             match serde_json::from_str(&line.unwrap()).unwrap() {
                 Report::Progress(progress) if is_wanted(progress) => return,
                 Report::Progress(_) => {}
-                Report::Ended(ended) => panic!("{ended:?}"),
+                Report::Ended(ended) => panic!("the run ended before the progress: {ended:?}"),
             }
         }
-        panic!("the output ended");
+        panic!("the output ended before the progress");
     }
 
-    /// Reads reports to the end; `None` when the run ended without the last one.
+    /// Reads all reports, and returns the final one; `None` when the run ended without it.
     pub(crate) fn end(mut self) -> Option<Ended> {
         let reports = (&mut self.output).map(|line| serde_json::from_str(&line.unwrap()).unwrap());
         let ended = reports.filter_map(|report| match report {
@@ -169,13 +174,13 @@ impl Run {
         ended
     }
 
-    /// Closes the standard input, and returns the last report if there is one.
+    /// Closes the standard input, and returns the final report, if any.
     pub(crate) fn abandon(mut self) -> Option<Ended> {
         self.input = None;
         self.end()
     }
 
-    /// Kills the run, and returns the last report if there was one before.
+    /// Kills the run, and returns its final report if the run had ended before.
     pub(crate) fn kill(mut self) -> Option<Ended> {
         self.child.kill().unwrap();
         self.end()

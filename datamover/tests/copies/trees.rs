@@ -1,4 +1,4 @@
-//! Trees with everything that users have, and their comparison.
+//! Creates trees with all types of entries, and compares trees.
 
 use std::{
     collections::BTreeMap,
@@ -15,7 +15,7 @@ use std::{
 
 use crate::site::{PREFIX, USER};
 
-/// Makes a tree that holds every case, and gives it to the user.
+/// Creates a tree with all types of entries and names, owned by the user.
 pub(crate) fn plant(root: &Path) {
     let file = |name: &[u8], content: &[u8]| {
         fs::write(root.join(OsStr::from_bytes(name)), content).unwrap();
@@ -58,7 +58,7 @@ pub(crate) fn plant(root: &Path) {
     }
 }
 
-/// Gives everything beneath a directory, and the directory, to the user.
+/// Makes the user the owner of a directory and everything beneath it.
 pub(crate) fn own(root: &Path) {
     lchown(root, Some(USER), Some(USER)).unwrap();
     for path in entries(root) {
@@ -66,7 +66,7 @@ pub(crate) fn own(root: &Path) {
     }
 }
 
-/// Paths of all entries, relative to the root. Links are not followed.
+/// Returns the paths of all entries, relative to the root. Does not follow links.
 pub(crate) fn entries(root: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut directories = vec![PathBuf::new()];
@@ -84,16 +84,16 @@ pub(crate) fn entries(root: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Temporary files of movements beneath a directory.
-pub(crate) fn temporary(root: &Path) -> Vec<PathBuf> {
+/// Returns the paths of temporary files beneath a directory.
+pub(crate) fn temporary_files(root: &Path) -> Vec<PathBuf> {
     let is_temporary =
         |path: &PathBuf| path.file_name().unwrap().as_bytes().starts_with(PREFIX.as_bytes());
     entries(root).into_iter().filter(is_temporary).collect()
 }
 
-/// What is compared of an entry.
+/// The attributes of an entry that are compared.
 #[derive(Debug, PartialEq)]
-struct Seen {
+struct Attributes {
     mode: u32,
     owner: (u32, u32),
     modified: Option<(i64, i64)>,
@@ -102,7 +102,7 @@ struct Seen {
     content: Vec<u8>,
 }
 
-fn seen(path: &Path) -> Seen {
+fn read_attributes(path: &Path) -> Attributes {
     let metadata = fs::symlink_metadata(path).unwrap();
     let kind = metadata.file_type();
     let content = if kind.is_symlink() {
@@ -112,7 +112,7 @@ fn seen(path: &Path) -> Seen {
     } else {
         Vec::new()
     };
-    Seen {
+    Attributes {
         mode: metadata.mode(),
         owner: (metadata.uid(), metadata.gid()),
         modified: Some((metadata.mtime(), metadata.mtime_nsec())),
@@ -122,7 +122,7 @@ fn seen(path: &Path) -> Seen {
     }
 }
 
-/// Data of a file with the holes left out: where each piece of data begins, and what it is.
+/// Returns a file's data without holes: offset and content of each range of data.
 fn digest(path: &Path) -> Vec<u8> {
     let mut file = File::open(path).unwrap();
     let size = file.metadata().unwrap().len();
@@ -133,7 +133,7 @@ fn digest(path: &Path) -> Vec<u8> {
         file.seek(SeekFrom::Start(begin)).unwrap();
         let mut data = Vec::new();
         (&mut file).take(end - begin).read_to_end(&mut data).unwrap();
-        // Allocation may extend data by zeroes.
+        // Trailing zeroes are ignored: the file system may allocate more than was written.
         let significant = data.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
         if significant > 0 {
             digest.extend(begin.to_le_bytes());
@@ -144,41 +144,46 @@ fn digest(path: &Path) -> Vec<u8> {
     digest
 }
 
-fn all(root: &Path) -> BTreeMap<PathBuf, Seen> {
-    let seen = |path: PathBuf| (path.clone(), seen(&root.join(path)));
-    entries(root).into_iter().map(seen).collect()
+fn attributes_by_path(root: &Path) -> BTreeMap<PathBuf, Attributes> {
+    let with_attributes = |path: PathBuf| (path.clone(), read_attributes(&root.join(path)));
+    entries(root).into_iter().map(with_attributes).collect()
 }
 
 /// Compares two trees by content, mode, owner, times and number of names.
 pub(crate) fn assert_same(source: &Path, copy: &Path) {
-    let (source, copy) = (all(source), all(copy));
+    let (source, copy) = (attributes_by_path(source), attributes_by_path(copy));
     assert!(source.keys().eq(copy.keys()), "{:?}\n{:?}", source.keys(), copy.keys());
-    for (path, seen) in &source {
-        let shown = |seen: &Seen| {
+    for (path, attributes) in &source {
+        let shown = |attributes: &Attributes| {
             format!(
                 "{:o} {:?} {:?} {} {:?}",
-                seen.mode, seen.owner, seen.modified, seen.size, seen.names
+                attributes.mode,
+                attributes.owner,
+                attributes.modified,
+                attributes.size,
+                attributes.names
             )
         };
         assert!(
-            copy[path] == *seen,
+            copy[path] == *attributes,
             "{}: {} became {}",
             path.display(),
-            shown(seen),
+            shown(attributes),
             shown(&copy[path])
         );
     }
 }
 
-/// Checks that every file that has its name already is whole.
-pub(crate) fn assert_whole(source: &Path, copy: &Path) {
+/// Checks that every file that is not temporary is complete.
+pub(crate) fn assert_files_complete(source: &Path, copy: &Path) {
     for path in entries(copy) {
         let name = path.file_name().unwrap().as_bytes();
         if name.starts_with(PREFIX.as_bytes()) || copy.join(&path).is_dir() {
             continue;
         }
-        let (original, copied) = (seen(&source.join(&path)), seen(&copy.join(&path)));
+        let (original, copied) =
+            (read_attributes(&source.join(&path)), read_attributes(&copy.join(&path)));
         assert_eq!(copied.size, original.size, "{}", path.display());
-        assert!(copied.content == original.content, "{} is half written", path.display());
+        assert!(copied.content == original.content, "{} is incomplete", path.display());
     }
 }

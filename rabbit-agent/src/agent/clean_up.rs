@@ -38,7 +38,7 @@ impl Agent {
         if let Err(why) = &keep
             && self.clean_up.postpone(why)
         {
-            log::warn!("mounts that no object wants are left alone: {why}");
+            log::warn!("mounts that no object asks for are not removed: {why}");
         }
         keep.ok()
     }
@@ -50,7 +50,7 @@ impl Agent {
             Ok(Ok(())) => self.clean_up.record_success(),
             Ok(Err(why)) => {
                 if self.clean_up.record_failure(&why, Instant::now()) {
-                    log::warn!("remove mounts that no object wants: {why}");
+                    log::warn!("remove mounts that no object asks for: {why}");
                 }
             }
         }

@@ -77,7 +77,7 @@ impl Agent {
 
     /// Records that a ClientMount is mounted, and wakes the containers and data movements, which may wait for it.
     fn set_mounted(&mut self, uid: String) {
-        self.claims.set_mounted(&uid);
+        self.targets_in_use.set_mounted(&uid);
         if self.mounted.insert(uid) {
             self.wake(self.cache.waiting_containers());
             self.wake(self.cache.waiting_movements());
@@ -154,7 +154,8 @@ impl Agent {
                 .iter()
                 .find(|object| object.metadata.uid == version.metadata.uid);
             if let Some(object) = now.cloned() {
-                let prepared = prepare(&object, &self.cache, &self.context.site, &mut self.claims);
+                let prepared =
+                    prepare(&object, &self.cache, &self.context.site, &mut self.targets_in_use);
                 self.wake_claimants(&prepared.moved);
             }
         }
@@ -174,7 +175,7 @@ impl Agent {
 
     /// Releases the mount points that were reserved for a ClientMount, and wakes the objects that waited for them.
     pub(super) fn release(&mut self, uid: &str) {
-        let moved = self.claims.release(uid);
+        let moved = self.targets_in_use.release(uid);
         self.wake_claimants(&moved);
     }
 

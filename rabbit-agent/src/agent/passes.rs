@@ -93,11 +93,11 @@ impl Agent {
     }
 
     fn start_node(&mut self) -> Option<()> {
-        let claimants = self.cache.claimants();
+        let block_storage_uids = self.cache.block_storage_uids();
         let view = node::reconcile::NodeView {
             object: self.cache.nnf_node().cloned(),
             chassis: self.cache.chassis(),
-            claimants,
+            block_storage_uids,
             reported: self.cache.reported_namespaces(),
             owners: self.cache.volume_owners(),
         };
@@ -160,7 +160,7 @@ impl Agent {
         // from the API.
         object.resource_version()?;
         let Prepared { work, dropped, moved } =
-            prepare(&object, &self.cache, &self.context.site, &mut self.claims);
+            prepare(&object, &self.cache, &self.context.site, &mut self.targets_in_use);
         self.wake_claimants(&moved);
         let profile = self.cache.profile(&*object).err();
         let computes = Computes::new(&object, &self.cache);
@@ -192,7 +192,7 @@ impl Agent {
             Goal::Unmounted,
             &self.cache,
             &self.context.site,
-            &mut self.claims,
+            &mut self.targets_in_use,
         );
         self.wake_claimants(&moved);
         let context = Arc::clone(&self.context);

@@ -88,17 +88,17 @@ pub fn desired(
         return Err(BlockStorageError::TooMany(allocations.len()));
     }
     let mut desired = Vec::new();
-    for ((index, asked), number) in allocations.iter().enumerate().zip(0..) {
-        let capacity = u64::try_from(asked.capacity).ok().filter(|bytes| *bytes > 0);
+    for ((index, allocation), number) in allocations.iter().enumerate().zip(0..) {
+        let capacity = u64::try_from(allocation.capacity).ok().filter(|bytes| *bytes > 0);
         let capacity =
-            capacity.ok_or(BlockStorageError::Capacity { index, capacity: asked.capacity })?;
+            capacity.ok_or(BlockStorageError::Capacity { index, capacity: allocation.capacity })?;
         desired.push(Allocation {
             id: AllocationId { owner, index: number },
             capacity,
             spread: policy.spread,
             reported: reported(object, index, elsewhere)?,
             replace: policy.replace,
-            access: access(index, &asked.access, chassis)?,
+            access: access(index, &allocation.access, chassis)?,
         });
     }
     Ok(desired)

@@ -70,20 +70,20 @@ pub async fn reconcile(
         return delete(context, view, pass).await;
     }
     let object = pass.with_finalizer(context, object, finalizer::NNF_NODE_BLOCK_STORAGE).await?;
-    let wanted = match view.allocations(context, &object, context.policy) {
+    let allocations = match view.allocations(context, &object, context.policy) {
         Ok(allocations) => allocations,
         Err(error) => {
             return pass.refuse(context, &object, &Failure::from(&error), report::with_error).await;
         }
     };
-    let units = wanted.iter().cloned().map(Desired::Allocated).collect();
+    let units = allocations.iter().cloned().map(Desired::Allocated).collect();
     let outcomes = view.allocate(context, units).await;
     // This pass attached a compute, so the agent may know now which compute uses which allocation. The index tree shows
     // that.
     if context.site.index_root.is_some() && outcomes.iter().flatten().any(attached_a_compute) {
         pass.wakes.extend(view.mounts.iter().cloned().map(Key::ClientMount));
     }
-    write_report(context, &object, &wanted, &outcomes, pass).await
+    write_report(context, &object, &allocations, &outcomes, pass).await
 }
 
 fn attached_a_compute(converged: &Converged) -> bool {
@@ -100,14 +100,14 @@ async fn keep_attached(
 ) -> Result<(), WriteError> {
     let object = &*view.object;
     let policy = AllocationPolicy { replace: false, ..context.policy };
-    let wanted = match view.allocations(context, object, policy) {
+    let allocations = match view.allocations(context, object, policy) {
         Ok(allocations) => allocations,
         Err(error) => {
             return pass.refuse(context, object, &Failure::from(&error), report::with_error).await;
         }
     };
     let reported = |allocation: &&Allocation| !allocation.reported.is_empty();
-    let units = wanted.iter().filter(reported).cloned().map(Desired::Allocated).collect();
+    let units = allocations.iter().filter(reported).cloned().map(Desired::Allocated).collect();
     let mut kept = view.allocate(context, units).await.into_iter();
     let outcome = |allocation: &Allocation| match if reported(&allocation) {
         kept.next()
@@ -125,30 +125,30 @@ async fn keep_attached(
         }
         Some(outcome) => outcome,
     };
-    let outcomes: Vec<Outcome> = wanted.iter().map(outcome).collect();
-    write_report(context, object, &wanted, &outcomes, pass).await
+    let outcomes: Vec<Outcome> = allocations.iter().map(outcome).collect();
+    write_report(context, object, &allocations, &outcomes, pass).await
 }
 
 /// Reports the result. If the object cannot have all of its allocations, first releases those that are new.
 async fn write_report(
     context: &Context,
     object: &NnfNodeBlockStorage,
-    wanted: &[Allocation],
+    allocations: &[Allocation],
     outcomes: &[Outcome],
     pass: &mut Pass,
 ) -> Result<(), WriteError> {
     if outcomes.iter().flatten().any(|converged| !converged.steps.is_empty()) {
         pass.wakes.push(Key::Node);
     }
-    let back = report::to_roll_back(object, wanted, outcomes);
+    let back = report::to_roll_back(object, allocations, outcomes);
     roll_back(context, object, &back, pass).await;
-    let failure = failure(wanted, outcomes);
+    let failure = failure(allocations, outcomes);
     if let Some(failure) = &failure {
         pass.add_failure(object, failure);
     }
     let event = events::event(outcomes, failure.as_ref());
     let error = failure.map(|failure| context.resource_error(&failure, ""));
-    let status = report::status(object, wanted, outcomes, &back, &context.started, error);
+    let status = report::status(object, allocations, outcomes, &back, &context.started, error);
     pass.report(context, object, status).await?;
     context.events.queue(object, event);
     Ok(())
@@ -156,7 +156,7 @@ async fn write_report(
 
 /// Returns the failure of a pass. If an allocation found no room, the failure names only this allocation: the
 /// pass releases the others.
-fn failure(wanted: &[Allocation], outcomes: &[Outcome]) -> Option<Failure> {
+fn failure(allocations: &[Allocation], outcomes: &[Outcome]) -> Option<Failure> {
     let full =
         outcomes.iter().position(|outcome| outcome.as_ref().is_err_and(report::is_lack_of_room));
     if let Some((index, Err(error))) = full.map(|index| (index, &outcomes[index])) {
@@ -171,7 +171,7 @@ fn failure(wanted: &[Allocation], outcomes: &[Outcome]) -> Option<Failure> {
         };
         Some((format!("allocation {index}"), failure))
     };
-    let all: Vec<_> = wanted.iter().zip(outcomes).enumerate().filter_map(reported).collect();
+    let all: Vec<_> = allocations.iter().zip(outcomes).enumerate().filter_map(reported).collect();
     combined(&all)
 }
 

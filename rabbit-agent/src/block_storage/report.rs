@@ -35,7 +35,7 @@ pub type Outcome = Result<Converged, ConvergeError>;
 /// they had never been made.
 pub fn status(
     object: &NnfNodeBlockStorage,
-    wanted: &[Allocation],
+    allocations: &[Allocation],
     outcomes: &[Outcome],
     rolled_back: &[AllocationId],
     started: &Time,
@@ -43,7 +43,7 @@ pub fn status(
 ) -> NnfNodeBlockStorageStatus {
     let before = object.status.clone().unwrap_or_default();
     let name = object.metadata.name.as_deref().unwrap_or_default();
-    let allocations: Vec<_> = wanted
+    let allocations: Vec<_> = allocations
         .iter()
         .zip(outcomes)
         .enumerate()

@@ -175,7 +175,7 @@ impl Cached for NnfDataMovement {
         self.status == other.status
     }
 
-    /// One that ended, or is not wanted any more, is no longer before others.
+    /// Wakes the waiting movements when a movement has ended or is no longer to be carried out.
     fn wakes(cache: &mut Cache, change: &Change<Self>) -> Vec<Wake> {
         let waits = |object: &Option<Arc<Self>>| {
             object.as_ref().is_some_and(|object| movement::is_wanted(object))

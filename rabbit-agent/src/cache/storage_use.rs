@@ -20,7 +20,7 @@ use crate::block_storage::desired::Elsewhere;
 
 impl Cache {
     /// Returns the uids of all NnfNodeBlockStorages of this rabbit, readable or not.
-    pub fn claimants(&self) -> BTreeSet<ObjectUid> {
+    pub fn block_storage_uids(&self) -> BTreeSet<ObjectUid> {
         let readable = self.block_storages.iter().map(|block| &block.metadata);
         let metadata = readable.chain(self.block_storages.unreadable());
         metadata.filter_map(|metadata| metadata.uid.as_deref()?.parse().ok()).collect()
@@ -35,12 +35,12 @@ impl Cache {
         let readable = storages.chain(mounts).chain(self.node_storages.unreadable());
         let all = readable.chain(self.client_mounts.unreadable());
         let labels = all.filter_map(|metadata| metadata.labels.as_ref());
-        let named = labels.flat_map(|labels| {
+        let uids = labels.flat_map(|labels| {
             [label::OWNER_UID, label::TARGET_OWNER_UID]
                 .into_iter()
                 .filter_map(|key| labels.get(key))
         });
-        named.filter_map(|uid| uid.parse().ok()).collect()
+        uids.filter_map(|uid| uid.parse().ok()).collect()
     }
 
     /// Returns the namespaces in the statuses of the other NnfNodeBlockStorages of this rabbit.

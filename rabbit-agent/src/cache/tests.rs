@@ -26,7 +26,7 @@ fn objects_of_another_namespace_wake_nothing() {
 }
 
 #[test]
-fn our_status_wakes_waiting_objects_but_not_its_own() {
+fn a_status_of_this_agent_wakes_waiting_objects_but_not_its_own_object() {
     let mut cache = cache();
     cache.apply(Event::Applied(Ok(versioned(samples::node_storage(1, "xfs"), 1))));
     cache.apply(Event::Applied(Ok(versioned(
@@ -165,7 +165,7 @@ fn a_client_mount_may_be_mounted_unless_its_status_denies_it() {
 /// A request for logs is an annotation; no other annotation wakes the object.
 #[test]
 fn a_request_for_logs_wakes_once_and_its_answer_does_not() {
-    let asked = |version: u32, annotation: &str, at: &str, answered: Option<&str>| {
+    let request_version = |version: u32, annotation: &str, at: &str, answered: Option<&str>| {
         let object: NodeContainers = serde_json::from_value(serde_json::json!({
             "metadata": {"name": "w", "namespace": "rabbit-1", "annotations": {annotation: at}},
             "spec": {"userID": 1, "groupID": 1, "hostname": "r"},
@@ -176,12 +176,14 @@ fn a_request_for_logs_wakes_once_and_its_answer_does_not() {
     };
     let (mut cache, ours) = (cache(), annotation::LOGS_ASKED);
     let moments = ["2026-11-27T03:00:00.000000Z", "2026-11-27T03:00:01.000000Z"];
-    cache.apply(asked(1, "other", moments[0], None));
-    assert_eq!(cache.apply(asked(2, "other", moments[1], None)), []);
+    cache.apply(request_version(1, "other", moments[0], None));
+    assert_eq!(cache.apply(request_version(2, "other", moments[1], None)), []);
     let woken = [Wake::Related(Key::Containers("w".into()))];
-    assert_eq!(cache.apply(asked(3, ours, moments[0], None)), woken);
-    assert_eq!(cache.apply(asked(4, ours, moments[0], None)), []);
-    let Event::Applied(Ok(answer)) = asked(5, ours, moments[0], Some(moments[0])) else { panic!() };
+    assert_eq!(cache.apply(request_version(3, ours, moments[0], None)), woken);
+    assert_eq!(cache.apply(request_version(4, ours, moments[0], None)), []);
+    let Event::Applied(Ok(answer)) = request_version(5, ours, moments[0], Some(moments[0])) else {
+        panic!()
+    };
     assert_eq!(cache.wrote(answer), []);
-    assert_eq!(cache.apply(asked(6, ours, moments[1], Some(moments[0]))), woken);
+    assert_eq!(cache.apply(request_version(6, ours, moments[1], Some(moments[0]))), woken);
 }

@@ -28,7 +28,7 @@ use crate::{
 pub struct Computes {
     plugged_in: Vec<NodeName>,
     /// Names of the computes in `Computes` to which the block storages give access now.
-    given: BTreeSet<String>,
+    with_access: BTreeSet<String>,
 }
 
 impl Computes {
@@ -45,8 +45,8 @@ impl Computes {
         let plugged_in: Vec<_> = cache.chassis().slots().into_values().collect();
         // The agent does not read ClientMounts of computes in other chassis.
         let is_here = |name: &&String| plugged_in.iter().any(|node| node.as_str() == name.as_str());
-        let given = access.filter(is_here).cloned().collect();
-        Self { plugged_in, given }
+        let with_access = access.filter(is_here).cloned().collect();
+        Self { plugged_in, with_access }
     }
 }
 
@@ -83,7 +83,7 @@ pub(super) async fn add_links(
         Ok(mounts) => {
             let mounted = allocations(&mounts);
             let all_known =
-                computes.given.iter().all(|compute| mounted.contains_key(compute.as_str()));
+                computes.with_access.iter().all(|compute| mounted.contains_key(compute.as_str()));
             let problems = link(&mut units.trees, &unnamed, &mounted);
             pass.failures
                 .extend(problems.into_iter().map(|why| format!("{}: {why}", describe(object))));
@@ -142,8 +142,8 @@ async fn mounts_of(
     computes: &Computes,
     filter: &ListParams,
 ) -> kube::Result<Vec<(NodeName, ClientMount)>> {
-    let asked = computes.plugged_in.iter().map(|compute| mounts_in(context, compute, filter));
-    Ok(try_join_all(asked).await?.into_iter().flatten().collect())
+    let lists = computes.plugged_in.iter().map(|compute| mounts_in(context, compute, filter));
+    Ok(try_join_all(lists).await?.into_iter().flatten().collect())
 }
 
 /// Lists the ClientMounts of a compute, without those that cannot be decoded.
@@ -208,12 +208,12 @@ mod tests {
     use crate::samples;
 
     #[test]
-    fn only_computes_of_this_rabbit_are_waited_for() {
+    fn the_index_tree_waits_only_for_computes_of_this_rabbit() {
         let mut cache = Cache::new("rabbit-1".parse().unwrap());
         let block = samples::block_storage(&[(1, &["rabbit-1", "compute-01", "elsewhere"])]);
         cache.apply(Event::Applied(Ok(block)));
         cache.apply(Event::Applied(Ok(samples::system())));
         let computes = Computes::new(&samples::client_mount(1), &cache);
-        assert_eq!(computes.given, BTreeSet::from(["compute-01".to_owned()]));
+        assert_eq!(computes.with_access, BTreeSet::from(["compute-01".to_owned()]));
     }
 }

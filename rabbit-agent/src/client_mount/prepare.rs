@@ -92,13 +92,13 @@ pub fn record_change(
     after: &ClientMount,
     cache: &mut Cache,
     site: &Site,
-    claims: &TargetsInUse,
+    targets_in_use: &TargetsInUse,
 ) {
     let uid = before.metadata.uid.clone().unwrap_or_default();
     let units = units(before, Goal::Unmounted, cache, site).ok();
     let had = |place: usize| {
         let mount = units.as_ref().and_then(|units| units.mounts.get(place)?.as_ref().ok());
-        mount.is_some_and(|mount| !claims.belongs_to_other(&uid, &mount.target))
+        mount.is_some_and(|mount| !targets_in_use.belongs_to_other(&uid, &mount.target))
     };
     cache.dropped.record_change(before, Some(after), had);
 }
@@ -108,10 +108,10 @@ pub fn prepare(
     object: &ClientMount,
     cache: &Cache,
     site: &Site,
-    claims: &mut TargetsInUse,
+    targets_in_use: &mut TargetsInUse,
 ) -> Prepared {
     match Goal::of(object) {
-        Ok(goal) => prepare_for(object, goal, cache, site, claims),
+        Ok(goal) => prepare_for(object, goal, cache, site, targets_in_use),
         Err(error) => {
             let work = Work::Refuse(Goal::Mounted, Failure::from(&error));
             Prepared { work, dropped: Vec::new(), moved: Vec::new() }
@@ -126,10 +126,10 @@ pub fn prepare_for(
     goal: Goal,
     cache: &Cache,
     site: &Site,
-    claims: &mut TargetsInUse,
+    targets_in_use: &mut TargetsInUse,
 ) -> Prepared {
-    let claimant = Requester::new(object);
-    let uid = claimant.uid.clone();
+    let requester = Requester::new(object);
+    let uid = requester.uid.clone();
     let dropped = dropped(object, cache, site);
     let points: Vec<_> = mount_points_of(&dropped).cloned().collect();
     // While an object is invalid, its earlier mounts stay, unless the goal is to unmount them.
@@ -137,22 +137,26 @@ pub fn prepare_for(
     let units = match units(object, goal, cache, site) {
         Ok(units) => units,
         Err(failure) => {
-            let moved = claims.set(claimant, goal, Vec::new(), points);
+            let moved = targets_in_use.set(requester, goal, Vec::new(), points);
             let work = Work::Refuse(goal, failure);
             return Prepared { work, dropped: nothing(goal), moved };
         }
     };
     if units.are_refused() {
-        let moved = claims.set(claimant, goal, Vec::new(), points);
+        let moved = targets_in_use.set(requester, goal, Vec::new(), points);
         return Prepared { work: Work::Units(units), dropped: nothing(goal), moved };
     }
-    let mut moved =
-        claims.set(claimant.clone(), goal, units.mount_points().cloned().collect(), points.clone());
-    if claims.owns_nothing(&uid) {
-        moved.extend(claims.set(claimant, goal, Vec::new(), points));
+    let mut moved = targets_in_use.set(
+        requester.clone(),
+        goal,
+        units.mount_points().cloned().collect(),
+        points.clone(),
+    );
+    if targets_in_use.owns_nothing(&uid) {
+        moved.extend(targets_in_use.set(requester, goal, Vec::new(), points));
         return Prepared { work: Work::NeverMounted, dropped, moved };
     }
-    let work = match claims.conflict(&uid) {
+    let work = match targets_in_use.conflict(&uid) {
         Some(conflict) => Work::Refuse(goal, Failure::from(&conflict)),
         None => Work::Units(units),
     };

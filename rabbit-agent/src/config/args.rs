@@ -38,8 +38,8 @@ const COMMON: [&str; 9] = [
 /// Creates namespaces on this rabbit's drives, makes file systems on them and mounts them, as the objects in the
 /// rabbit's Kubernetes namespace ask.
 ///
-/// Stopping the agent leaves everything as it is. Exit codes: 0 stopped by a signal, 1 failed, 2 bad usage, 3 a
-/// newer agent of this rabbit is connected.
+/// A stop of the agent removes no mount, volume or container. Exit codes: 0 stopped by a signal, 1 failed, 2 bad usage,
+/// 3 a newer agent of this rabbit is connected.
 #[derive(Debug, Parser)]
 #[command(version, mut_arg("mount_roots", use_rabbit_defaults), mut_args(|flag| short_help(flag, &COMMON)), defer(help_on_a_screen))]
 pub struct Args {

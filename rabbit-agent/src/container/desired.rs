@@ -28,9 +28,11 @@ const DEFAULT_GRACE_SECONDS: i64 = 30;
 pub enum ContainerError {
     #[error("metadata.uid {0:?} is not a UUID")]
     Uid(String),
-    #[error("spec.userID is {0}: containers run as a user without root's rights; use another")]
+    #[error(
+        "spec.userID is {0}, but containers never run as root: set it to the number of another user, 1 or more"
+    )]
     Root(i64),
-    #[error("spec.groupID is {0}: use the number of a group")]
+    #[error("spec.groupID is {0}: set it to the number of a group, 0 or more")]
     Group(i64),
     #[error("{field} is {value:?}, {problem}")]
     Field {

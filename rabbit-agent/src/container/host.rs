@@ -67,7 +67,7 @@ pub enum HostError {
     #[error("the keys of this attempt are gone: there is no Secret {namespace}/{name}")]
     NoKeys { namespace: String, name: String },
     #[error(
-        "podhelper, which starts the ranks of MPI, is not at {}: put it there, or name its path with --podhelper", .path.display()
+        "podhelper, which starts the ranks of MPI, is not at {}: install it there, or name its path with --podhelper", .path.display()
     )]
     NoPodhelper { path: PathBuf },
 }

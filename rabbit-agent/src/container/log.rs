@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_lines_of_the_end_are_kept() {
+    fn a_shortened_log_keeps_whole_lines_of_its_end() {
         let line = format!("t stdout F {}\n", "ä".repeat(500));
         let kept = decode(&line.repeat(100), false);
         assert!(kept.len() <= MAX_BYTES && kept.len() > MAX_BYTES - 1002, "{}", kept.len());

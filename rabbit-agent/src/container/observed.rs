@@ -182,7 +182,7 @@ pub(super) fn container_ids(pods: &[ListedPod]) -> Vec<String> {
 }
 
 /// Assigns the inspected containers to their pods, by attempt. `read` returns the end of a log file; `is_connected`
-/// tells whether a process is in the network of an MPI run.
+/// returns whether a process is in the network of an MPI run.
 pub(super) fn by_attempt(
     pods: &[ListedPod],
     inspected: &[Inspected],

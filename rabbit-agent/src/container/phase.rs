@@ -31,7 +31,7 @@ pub struct Record {
     /// The time when the final state was reached.
     pub end_time: Option<Timestamp>,
     /// Time of a request for logs that was not answered yet.
-    pub asked: Option<MicroTime>,
+    pub requested: Option<MicroTime>,
     /// Time of the last request for logs that was answered.
     pub answered: Option<MicroTime>,
     /// The logs in the status.

@@ -169,7 +169,7 @@ struct Converged {
 
 /// Returns the logs to read: logs of running containers only if a request waits for them.
 fn logs_to_read(record: &Record) -> Logs {
-    if record.asked.is_some() { Logs::All } else { Logs::OfEnded }
+    if record.requested.is_some() { Logs::All } else { Logs::OfEnded }
 }
 
 async fn observe(host: &Arc<dyn Host>, uid: ObjectUid, logs: Logs) -> Result<Observed, String> {
@@ -247,7 +247,7 @@ async fn remove(
     }
     let (uid, grace) = (uid_of(object), grace(&object.spec));
     let (host, packages) = (Arc::clone(host), context.packages.clone());
-    let gone = daemon::blocking(move || -> Result<(), String> {
+    let removal_result = daemon::blocking(move || -> Result<(), String> {
         let uid = uid.map_err(|error| chain(&error))?;
         for _ in 0..ROUNDS {
             let seen = host.observe(uid, Logs::OfEnded).map_err(|error| chain(&error))?;
@@ -263,7 +263,7 @@ async fn remove(
             "pods of NodeContainers {uid} exist again after each of {ROUNDS} removals: look for a second agent on this rabbit"
         ))
     });
-    match gone.await {
+    match removal_result.await {
         Ok(()) => pass.without_finalizer(context, object, finalizer::NODE_CONTAINERS).await,
         Err(why) => {
             pass.add_failure(object, &failure(why.clone()));

@@ -26,7 +26,7 @@ pub fn record(object: &NodeContainers, now: Timestamp) -> Record {
         is_late: status.deadline_exceeded,
         end: is_end(&status.state).then_some(status.state),
         end_time: status.end_time.map(|end| end.0),
-        asked: object.unanswered_log_request(),
+        requested: object.unanswered_log_request(),
         answered: status.logs_answered,
         logs: status.logs,
     }
@@ -96,7 +96,7 @@ pub fn report(
         deadline_exceeded: record.is_late || phase == Phase::Late,
         message: causes::message(&message.unwrap_or_default()),
         logs: logs(observed, record),
-        logs_answered: record.asked.or(record.answered),
+        logs_answered: record.requested.or(record.answered),
         packages: Vec::new(),
         error: None,
     }

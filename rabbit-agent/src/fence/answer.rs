@@ -68,13 +68,13 @@ async fn acknowledge_to_dlm(config: &Arc<FenceConfig>, node: &NodeName) -> Strin
     let (config, target) = (Arc::clone(config), node.clone());
     match blocking(move || acknowledge(&config, &target)).await {
         Ok(()) => {
-            log::info!("{node} is fenced: DLM was told");
-            "DLM was told".to_owned()
+            log::info!("{node} is fenced: DLM was informed");
+            "DLM was informed".to_owned()
         }
         Err(error) => {
             let why = chain(&error);
-            log::error!("{node} is fenced: DLM could not be told: {why}");
-            format!("DLM could not be told: {why}")
+            log::error!("{node} is fenced, but DLM could not be informed: {why}");
+            format!("DLM could not be informed: {why}")
         }
     }
 }

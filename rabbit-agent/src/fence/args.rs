@@ -44,9 +44,9 @@ pub struct FenceArgs {
 pub enum FenceConfigError {
     #[error("{flag} {} is not absolute: begin it with /", .path.display())]
     NotAbsolute { flag: &'static str, path: PathBuf },
-    #[error("--fence-requests and --fence-responses are both {}: give each a directory of its own", .0.display())]
+    #[error("--fence-requests and --fence-responses are both {}: give each a different directory", .0.display())]
     Same(PathBuf),
-    #[error("--dlm-tool is empty: give the path of dlm_tool, or leave it out")]
+    #[error("--dlm-tool is empty: give the path of dlm_tool, or omit the option")]
     NoTool,
 }
 
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn the_default_directories_are_those_of_the_sites_fence_agents() {
+    fn the_default_directories_equal_those_of_the_sites_fence_agents() {
         let config = check(&[]).unwrap();
         assert_eq!(config.requests.to_str(), Some("/localdisk/fence-recorder/requests"));
         assert_eq!(config.responses.to_str(), Some("/localdisk/fence-recorder/responses"));

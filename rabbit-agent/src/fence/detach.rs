@@ -13,7 +13,7 @@ use thiserror::Error;
 
 use super::{
     Fences,
-    claims::{Claims, Hosts},
+    fenced_namespaces::{FencedNamespaces, Hosts},
     proof::{to_detach, unproved},
     response::Verdict,
 };
@@ -42,14 +42,14 @@ enum DetachError {
     #[error("{0} is this rabbit itself, and its agent does not fence it: switch it off")]
     Itself(NodeName),
     /// The attachment that has not ended could restore access that the fence takes away.
-    #[error("a namespace of a GFS2 is being attached to it, and that has not ended within {} s", ATTACHED_WITHIN.as_secs())]
+    #[error("the attachment of a GFS2's namespace to the node has not ended within {} s", ATTACHED_WITHIN.as_secs())]
     Busy,
     #[error("the API does not list the NnfNodeBlockStorages of this rabbit: {0}")]
     List(String),
     #[error("the API does not return SystemConfiguration default/default: {0}")]
     Chassis(String),
     #[error("the drives cannot be queried: {0}")]
-    Look(String),
+    Observe(String),
     /// Neither chassis nor drives know the node: most likely the node has another name here.
     #[error(
         "no compute of this rabbit is called {0}: name cluster nodes as SystemConfiguration default/default does"
@@ -80,25 +80,25 @@ async fn detach_and_prove(tools: &Tools, node: &NodeName) -> Result<Verdict, Det
     // The drives are read before the API: so the API has the object of each namespace that the drives show, unless the
     // object was deleted.
     let before = observe(tools).await?;
-    let claims = Claims::new(&objects(tools).await?);
+    let fenced = FencedNamespaces::new(&objects(tools).await?);
     let hosts = Hosts::new(node, &chassis(tools).await?);
-    let named = claims.has_host(node);
-    let seen = before
+    let is_named = fenced.names_host(node);
+    let has_access = before
         .namespaces
         .iter()
         .any(|namespace| namespace.access.iter().any(|host| hosts.is_target(host)));
-    if !(hosts.is_of_the_chassis || named || seen) {
+    if !(hosts.is_of_the_chassis || is_named || has_access) {
         return Err(DetachError::Unknown(node.clone()));
     }
-    let units = to_detach(&before, &claims, &hosts);
+    let units = to_detach(&before, &fenced, &hosts);
     let (count, failures) = detach_units(tools, units).await;
     let after = observe(tools).await?;
-    let mut left = unproved(&after, &claims, &hosts);
+    let mut left = unproved(&after, &fenced, &hosts);
     if !left.is_empty() {
         left.extend(failures);
         return Err(DetachError::Unproved(left));
     }
-    Ok(if named || count > 0 {
+    Ok(if is_named || count > 0 {
         Verdict::Detached(format!(
             "{node} reaches no namespace of a GFS2 on {}: {count} were detached, and every drive was queried again",
             tools.node
@@ -125,8 +125,8 @@ async fn detach_units(tools: &Tools, units: Vec<Desired>) -> (usize, Vec<String>
 
 async fn observe(tools: &Tools) -> Result<Observed, DetachError> {
     let converger = Arc::clone(&tools.converger);
-    let seen = blocking(move || converger.observe(&Desired::Inventory)).await;
-    seen.map_err(|error| DetachError::Look(chain(&error)))
+    let observed = blocking(move || converger.observe(&Desired::Inventory)).await;
+    observed.map_err(|error| DetachError::Observe(chain(&error)))
 }
 
 /// Lists all objects from the API itself, because a watch may be behind.

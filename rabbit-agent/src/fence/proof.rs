@@ -7,14 +7,18 @@ use storage::{
     observed::{Drive, Namespace},
 };
 
-use super::claims::{Claims, Hosts};
+use super::fenced_namespaces::{FencedNamespaces, Hosts};
 
 /// Returns units that detach from the node every namespace that is, or may be, of a GFS2.
-pub(super) fn to_detach(seen: &Observed, claims: &Claims, hosts: &Hosts) -> Vec<Desired> {
-    let reached = seen
+pub(super) fn to_detach(
+    observed: &Observed,
+    fenced: &FencedNamespaces,
+    hosts: &Hosts,
+) -> Vec<Desired> {
+    let reached = observed
         .namespaces
         .iter()
-        .filter_map(|namespace| Some((claims.concerned(&namespace.owner)?, namespace)));
+        .filter_map(|namespace| Some((fenced.allocation_to_detach(&namespace.owner)?, namespace)));
     let pairs: BTreeSet<_> = reached
         .flat_map(|(id, namespace)| {
             namespace
@@ -30,19 +34,25 @@ pub(super) fn to_detach(seen: &Observed, claims: &Claims, hosts: &Hosts) -> Vec<
 
 /// Returns the reasons why the node may still reach a GFS2; empty if the fence is proved. Namespaces on drives that are
 /// gone for good do not count: no host reaches such a drive, and it will never be read again.
-pub(super) fn unproved(seen: &Observed, claims: &Claims, hosts: &Hosts) -> Vec<String> {
-    let mut reasons = claims.unreadable.clone();
-    let namespaces =
-        seen.namespaces.iter().filter(|namespace| !claims.is_of_others(&namespace.owner));
-    let namespaces = namespaces.filter(|namespace| !seen.is_replaced(&namespace.id.subsystem));
-    reasons.extend(namespaces.flat_map(|namespace| unproved_of(namespace, seen, hosts)));
-    reasons.extend(seen.unreadable.iter().map(|nqn| {
-        let fault = drive(seen, &nqn.to_string()).and_then(|drive| drive.fault.as_deref());
+pub(super) fn unproved(
+    observed: &Observed,
+    fenced: &FencedNamespaces,
+    hosts: &Hosts,
+) -> Vec<String> {
+    let mut reasons = fenced.unreadable.clone();
+    let namespaces = observed
+        .namespaces
+        .iter()
+        .filter(|namespace| !fenced.belongs_to_other_storage(&namespace.owner));
+    let namespaces = namespaces.filter(|namespace| !observed.is_replaced(&namespace.id.subsystem));
+    reasons.extend(namespaces.flat_map(|namespace| unproved_of(namespace, observed, hosts)));
+    reasons.extend(observed.unreadable.iter().map(|nqn| {
+        let fault = drive(observed, &nqn.to_string()).and_then(|drive| drive.fault.as_deref());
         format!("the namespaces on drive {nqn} are unknown: {}", fault.unwrap_or_default())
     }));
-    let missing = claims.devices.iter().filter(|(nqn, _)| !is_usable(drive(seen, nqn)));
+    let missing = fenced.devices.iter().filter(|(nqn, _)| !is_usable(drive(observed, nqn)));
     let missing = missing
-        .filter(|(nqn, _)| !seen.replaced.iter().any(|replaced| replaced.to_string() == *nqn));
+        .filter(|(nqn, _)| !observed.replaced.iter().any(|replaced| replaced.to_string() == *nqn));
     reasons.extend(missing.map(|(nqn, nsid)| {
         format!("namespace {nsid} of drive {nqn} has a GFS2, and the drive cannot report which hosts reach it")
     }));
@@ -51,10 +61,10 @@ pub(super) fn unproved(seen: &Observed, claims: &Claims, hosts: &Hosts) -> Vec<S
     reasons
 }
 
-fn unproved_of(namespace: &Namespace, seen: &Observed, hosts: &Hosts) -> Vec<String> {
+fn unproved_of(namespace: &Namespace, observed: &Observed, hosts: &Hosts) -> Vec<String> {
     let id = &namespace.id;
     let mut reasons = Vec::new();
-    let drive = drive(seen, &id.subsystem.to_string());
+    let drive = drive(observed, &id.subsystem.to_string());
     if let Some(fault) = drive.and_then(|drive| drive.fault.as_deref()) {
         reasons.push(format!("the drive cannot report which hosts reach namespace {id}: {fault}"));
     }
@@ -71,8 +81,8 @@ fn unproved_of(namespace: &Namespace, seen: &Observed, hosts: &Hosts) -> Vec<Str
     reasons
 }
 
-fn drive<'a>(seen: &'a Observed, nqn: &str) -> Option<&'a Drive> {
-    seen.drives.iter().find(|drive| drive.nqn.to_string() == nqn)
+fn drive<'a>(observed: &'a Observed, nqn: &str) -> Option<&'a Drive> {
+    observed.drives.iter().find(|drive| drive.nqn.to_string() == nqn)
 }
 
 fn is_usable(drive: Option<&Drive>) -> bool {
@@ -133,34 +143,34 @@ mod tests {
         }
     }
 
-    fn seen(namespaces: Vec<Namespace>) -> Observed {
+    fn observed(namespaces: Vec<Namespace>) -> Observed {
         let drives = vec![drive_called(DRIVE, None), drive_called(OTHER, None)];
         Observed { drives, namespaces, ..Observed::default() }
     }
 
-    /// Returns the claims of two objects: a GFS2 whose status names namespace 1 of the first drive, and an XFS.
-    fn claims() -> Claims {
+    /// Returns the namespaces of two objects: a GFS2 whose status names namespace 1 of the first drive, and an XFS.
+    fn fenced() -> FencedNamespaces {
         let mut gfs2 = serde_json::to_value(samples::block_storage_ready(1)).unwrap();
         gfs2["metadata"]["labels"]["nnf.cray.hpe.com/allocationset"] = json!("gfs2");
         let mut xfs =
             serde_json::to_value(samples::block_storage(&[(1, &["compute-03"])])).unwrap();
         xfs["metadata"]["uid"] = json!(XFS_UID);
         let objects = [gfs2, xfs].map(|object| serde_json::from_value(object).unwrap());
-        let claims = Claims::new(&objects.map(|object| DeserializeGuard(Ok(object))));
-        assert!(claims.unreadable.is_empty() && claims.devices.len() == 1);
-        claims
+        let fenced = FencedNamespaces::new(&objects.map(|object| DeserializeGuard(Ok(object))));
+        assert!(fenced.unreadable.is_empty() && fenced.devices.len() == 1);
+        fenced
     }
 
     fn hosts() -> Hosts {
         Hosts::new(&"compute-03".parse().unwrap(), &samples::chassis())
     }
 
-    fn reasons(seen: &Observed) -> String {
-        unproved(seen, &claims(), &hosts()).join("; ")
+    fn reasons(observed: &Observed) -> String {
+        unproved(observed, &fenced(), &hosts()).join("; ")
     }
 
-    fn units_for(seen: &Observed) -> Vec<String> {
-        let units = to_detach(seen, &claims(), &hosts());
+    fn units_for(observed: &Observed) -> Vec<String> {
+        let units = to_detach(observed, &fenced(), &hosts());
         let reported = |unit: &Desired| match unit {
             Desired::Withdrawn { allocation, host } => format!("{}/{host}", allocation.owner),
             other => panic!("{other:?}"),
@@ -169,8 +179,8 @@ mod tests {
     }
 
     #[test]
-    fn namespaces_of_a_gfs2_and_unclaimed_ones_are_detached() {
-        let seen = seen(vec![
+    fn namespaces_of_a_gfs2_and_namespaces_without_object_are_detached() {
+        let observed = observed(vec![
             namespace(
                 DRIVE,
                 1,
@@ -187,15 +197,15 @@ mod tests {
             format!("{LOST_UID}/endpoint-7 (endpoint 7)"),
             format!("{}/compute-03 (endpoint 7)", samples::BLOCK_UID),
         ];
-        assert_eq!(units_for(&seen), expected);
-        let reasons = reasons(&seen);
+        assert_eq!(units_for(&observed), expected);
+        let reasons = reasons(&observed);
         assert_eq!(reasons.matches("still reaches").count(), 4, "{reasons}");
         assert!(!reasons.contains(&format!("2 of {DRIVE}")), "the XFS stays attached: {reasons}");
     }
 
     #[test]
     fn a_fence_is_proved_if_every_drive_shows_no_access_to_a_gfs2() {
-        let seen = seen(vec![
+        let observed = observed(vec![
             namespace(
                 DRIVE,
                 1,
@@ -205,76 +215,81 @@ mod tests {
             namespace(DRIVE, 2, XFS_UID, &["compute-03@7", "compute-77@4"]),
             namespace(DRIVE, 4, "somebody's", &["rabbit-1@0"]),
         ]);
-        assert_eq!(reasons(&seen), "");
-        assert!(units_for(&seen).is_empty());
+        assert_eq!(reasons(&observed), "");
+        assert!(units_for(&observed).is_empty());
     }
 
     #[test]
-    fn access_is_withdrawn_by_slot_and_by_name() {
-        let seen = seen(vec![
+    fn a_fence_detaches_hosts_that_match_the_node_by_slot_or_by_name() {
+        let observed = observed(vec![
             namespace(DRIVE, 1, samples::BLOCK_UID, &["compute-02@7", "compute-01@1"]),
             namespace(OTHER, 1, samples::BLOCK_UID, &["compute-03@2"]),
         ]);
         let expected = ["compute-03 (endpoint 2)", "compute-02 (endpoint 7)"];
         assert_eq!(
-            units_for(&seen),
+            units_for(&observed),
             expected.map(|expected| format!("{}/{expected}", samples::BLOCK_UID))
         );
-        assert_eq!(reasons(&seen).matches("still reaches").count(), 2, "{}", reasons(&seen));
+        assert_eq!(
+            reasons(&observed).matches("still reaches").count(),
+            2,
+            "{}",
+            reasons(&observed)
+        );
     }
 
     #[test]
     fn unreadable_drives_keep_a_fence_unproved() {
-        let gone = seen(Vec::new());
+        let gone = observed(Vec::new());
         assert_eq!(reasons(&gone), "", "a healthy drive shows that the namespace is gone");
 
-        let mut absent = seen(Vec::new());
+        let mut absent = observed(Vec::new());
         absent.drives.remove(0);
         assert!(reasons(&absent).contains("namespace 1 of drive"), "its drive is not there at all");
 
-        let mut faulty = seen(vec![namespace(DRIVE, 1, samples::BLOCK_UID, &[])]);
+        let mut faulty = observed(vec![namespace(DRIVE, 1, samples::BLOCK_UID, &[])]);
         faulty.drives[0] = drive_called(DRIVE, Some("it does not answer"));
         assert!(reasons(&faulty).contains("it does not answer"), "{}", reasons(&faulty));
 
-        let mut faulty = seen(vec![namespace(OTHER, 7, LOST_UID, &[])]);
+        let mut faulty = observed(vec![namespace(OTHER, 7, LOST_UID, &[])]);
         faulty.drives[1] = drive_called(OTHER, Some("it does not answer"));
         assert!(reasons(&faulty).contains("it does not answer"), "its owner is unknown");
 
-        let mut faulty = seen(vec![namespace(OTHER, 7, XFS_UID, &[])]);
+        let mut faulty = observed(vec![namespace(OTHER, 7, XFS_UID, &[])]);
         faulty.drives[1] = drive_called(OTHER, Some("it does not answer"));
         assert_eq!(reasons(&faulty), "", "the drive has only an XFS");
 
-        let stranger = seen(vec![namespace(DRIVE, 1, samples::BLOCK_UID, &["compute-77@4"])]);
+        let stranger = observed(vec![namespace(DRIVE, 1, samples::BLOCK_UID, &["compute-77@4"])]);
         assert!(reasons(&stranger).contains("which may be compute-03"), "{}", reasons(&stranger));
-        let foreign = seen(vec![namespace(DRIVE, 9, "somebody's", &["endpoint-7@7"])]);
+        let foreign = observed(vec![namespace(DRIVE, 9, "somebody's", &["endpoint-7@7"])]);
         assert!(reasons(&foreign).contains("still reaches"), "the records may be lost");
     }
 
     #[test]
     fn an_absent_drive_leaves_a_fence_unproved_unless_it_was_replaced() {
         let lost = [samples::BLOCK_UID, LOST_UID].map(|owner| namespace(DRIVE, 1, owner, &[]));
-        let mut seen = seen(lost.to_vec());
-        seen.drives[0] = drive_called(DRIVE, Some("another is in its slot"));
-        assert_eq!(unproved(&seen, &claims(), &hosts()).len(), 2, "{}", reasons(&seen));
-        seen.replaced.insert(DRIVE.parse().unwrap());
-        assert_eq!(reasons(&seen), "");
-        seen.namespaces.push(namespace(OTHER, 1, LOST_UID, &["compute-03@7"]));
+        let mut observed = observed(lost.to_vec());
+        observed.drives[0] = drive_called(DRIVE, Some("another is in its slot"));
+        assert_eq!(unproved(&observed, &fenced(), &hosts()).len(), 2, "{}", reasons(&observed));
+        observed.replaced.insert(DRIVE.parse().unwrap());
+        assert_eq!(reasons(&observed), "");
+        observed.namespaces.push(namespace(OTHER, 1, LOST_UID, &["compute-03@7"]));
         assert!(
-            reasons(&seen).contains("still reaches"),
+            reasons(&observed).contains("still reaches"),
             "a drive that shows access still counts: {}",
-            reasons(&seen)
+            reasons(&observed)
         );
     }
 
     #[test]
     fn a_drive_with_an_unreadable_ledger_leaves_a_fence_unproved() {
-        let mut seen = seen(Vec::new());
-        seen.drives[1] = drive_called(OTHER, Some("its ledger cannot be read"));
-        assert_eq!(reasons(&seen), "");
-        seen.unreadable.insert(OTHER.parse().unwrap());
+        let mut observed = observed(Vec::new());
+        observed.drives[1] = drive_called(OTHER, Some("its ledger cannot be read"));
+        assert_eq!(reasons(&observed), "");
+        observed.unreadable.insert(OTHER.parse().unwrap());
         let expected =
             format!("the namespaces on drive {OTHER} are unknown: its ledger cannot be read");
-        assert_eq!(reasons(&seen), expected);
+        assert_eq!(reasons(&observed), expected);
     }
 
     #[test]
@@ -285,7 +300,7 @@ mod tests {
                 "metadata": {"name": "x", "uid": XFS_UID, "labels": {"nnf.cray.hpe.com/allocationset": set}},
                 "spec": {"allocations": "many"}
             });
-            Claims::new(&[serde_json::from_value(object).unwrap()]).unreadable.len()
+            FencedNamespaces::new(&[serde_json::from_value(object).unwrap()]).unreadable.len()
         };
         assert_eq!((read("gfs2"), read("xfs")), (1, 0));
     }

@@ -41,7 +41,7 @@ pub(super) enum RequestError {
 
 /// Why the agent does not carry out a valid request.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub(super) enum Unserved {
+pub(super) enum UnsupportedAction {
     /// The request asks to give access back, which only an administrator may decide.
     #[error(
         "action {0:?} is not supported, only off and reboot are: to let a fenced node back, delete its answer from the directory of responses"
@@ -103,11 +103,11 @@ impl Request {
     }
 
     /// Checks that the agent supports the requested action.
-    pub(super) fn check_action(&self) -> Result<(), Unserved> {
+    pub(super) fn check_action(&self) -> Result<(), UnsupportedAction> {
         // `reboot` is served like `off`: it also takes the storage from the node.
         match self.action.as_str() {
             "off" | "reboot" => Ok(()),
-            other => Err(Unserved::Action(other.to_owned())),
+            other => Err(UnsupportedAction::Action(other.to_owned())),
         }
     }
 }
@@ -136,7 +136,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn file_names_have_a_node_that_may_have_dashes() {
+    fn a_file_name_has_a_node_whose_name_may_contain_dashes() {
         let found = name("compute-01");
         assert_eq!(found.node().as_str(), "compute-01");
         assert_eq!(found.to_string(), format!("compute-01-{ID}.json"));

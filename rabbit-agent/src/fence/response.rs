@@ -92,9 +92,10 @@ mod tests {
     use crate::fence::request::tests::{ID, body, name};
 
     fn answer_with(verdict: &Verdict) -> Value {
-        let mut asked = body("compute-01");
-        asked["later"] = json!({"a": 1});
-        let request = Request::read(&name("compute-01"), asked.to_string().as_bytes()).unwrap();
+        let mut body_with_more = body("compute-01");
+        body_with_more["later"] = json!({"a": 1});
+        let request =
+            Request::read(&name("compute-01"), body_with_more.to_string().as_bytes()).unwrap();
         let now = "2026-06-01T07:12:11Z".parse().unwrap();
         serde_json::to_value(Response::new(&request, verdict, now)).unwrap()
     }

@@ -74,7 +74,7 @@ impl Fencer {
     /// Opens the directories and reads which nodes are fenced. The returned stream reports changes of the fenced nodes.
     ///
     /// Without directories Pacemaker's agent cannot request a fence. No compute gets a GFS2 until the directories
-    /// exist; all other work goes on.
+    /// exist; all other work continues.
     pub(crate) fn open(
         config: FenceConfig,
         tools: Tools,
@@ -235,8 +235,8 @@ impl Fencer {
         let spool = open.spool.clone();
         for (node, answered) in self.by_node(scan.answered) {
             let (config, spool, target) = (Arc::clone(&self.config), spool.clone(), node.clone());
-            // Does not keep a GFS2 from the node meanwhile: the answer alone decides. After an answer of success the node
-            // is fenced, and after a refusal the node keeps its access.
+            // Does not keep a GFS2 from the node meanwhile: the answer alone decides. After an answer of success the
+            // node is fenced, and after a refusal the node keeps its access.
             self.spawn(node, None, finish(config, spool, target, answered));
         }
         for (node, requests) in self.by_node(scan.requested) {

@@ -20,7 +20,7 @@ use super::{
 
 #[derive(Debug, Error)]
 pub(super) enum SpoolError {
-    #[error("open {}: see that its parent directory is there and keeps its files over a reboot, or name another with --fence-requests and --fence-responses", .path.display())]
+    #[error("open {}: check that its parent directory exists and keeps its files over a reboot, or name another directory with --fence-requests and --fence-responses", .path.display())]
     Open {
         path: PathBuf,
         #[source]

@@ -15,7 +15,7 @@ use storage::{
 
 use super::{
     condition::{Condition, Finding, Kind, Subject},
-    rules::{DrivesSeen, ENTER, LEAVE, Seen, findings, temperature},
+    rules::{CheckFacts, DrivesRead, ENTER, LEAVE, findings, temperature},
 };
 
 /// Time between two checks while a condition lasts whose end is announced by no event.
@@ -108,11 +108,11 @@ const MISSING: &str =
     "it is not there any more: put it back, or restart rabbit-agent if it is gone for good";
 
 /// Returns the judgement after a check. Conditions that the check does not cover stay as they were.
-pub fn judge(before: &Judgement, seen: &Seen<'_>, now: Instant) -> Judgement {
-    let staying = findings(seen, &before.known, LEAVE);
+pub fn judge(before: &Judgement, check: &CheckFacts<'_>, now: Instant) -> Judgement {
+    let staying = findings(check, &before.known, LEAVE);
     let mut conditions = BTreeMap::new();
     for (key, condition) in &before.conditions {
-        let stays = match coverage(seen, key) {
+        let stays = match coverage(check, key) {
             Coverage::Gone => None,
             Coverage::NotRead => Some(condition.clone()),
             Coverage::Read => match staying.get(key) {
@@ -122,7 +122,7 @@ pub fn judge(before: &Judgement, seen: &Seen<'_>, now: Instant) -> Judgement {
         };
         conditions.extend(stays.map(|condition| (key.clone(), condition)));
     }
-    let entering = findings(seen, &before.known, ENTER);
+    let entering = findings(check, &before.known, ENTER);
     conditions.extend(entering.into_iter().map(|(key, finding)| (key, entered(finding))));
     let end_of = |((_, kind), condition): (&(Subject, Kind), &Condition)| ends(*kind, condition);
     let settles = conditions.iter().filter_map(end_of).filter(|end| *end > now).min();
@@ -131,7 +131,7 @@ pub fn judge(before: &Judgement, seen: &Seen<'_>, now: Instant) -> Judgement {
         // This check could not tell whether the condition has ended, and a check right after it could not tell either.
         Some(end) => end <= now,
     };
-    let known = learn(&before.known, seen);
+    let known = learn(&before.known, check);
     let in_doubt = conditions.iter().any(lasts) || !known.missed.is_empty();
     let recheck = in_doubt.then(|| now + RECHECK);
     Judgement { conditions, settles, recheck, known }
@@ -152,25 +152,25 @@ fn ends(kind: Kind, condition: &Condition) -> Option<Instant> {
     Some(condition.clean_since? + kind.settles_in())
 }
 
-fn coverage(seen: &Seen<'_>, (subject, kind): &(Subject, Kind)) -> Coverage {
+fn coverage(check: &CheckFacts<'_>, (subject, kind): &(Subject, Kind)) -> Coverage {
     match subject {
-        Subject::Rabbit => rabbit_coverage(seen, *kind),
-        Subject::Drive(nqn) => drive_coverage(seen, nqn, *kind),
-        Subject::Compute(slot) => match seen.links.map(|links| links.get(slot)) {
+        Subject::Rabbit => rabbit_coverage(check, *kind),
+        Subject::Drive(nqn) => drive_coverage(check, nqn, *kind),
+        Subject::Compute(slot) => match check.links.map(|links| links.get(slot)) {
             None => Coverage::NotRead,
-            Some(Some(_)) if !seen.computes.contains_key(slot) => Coverage::Gone,
+            Some(Some(_)) if !check.computes.contains_key(slot) => Coverage::Gone,
             Some(None) => Coverage::Gone,
             Some(Some(Link::Unread(_))) if *kind != Kind::Unreadable => Coverage::NotRead,
             Some(Some(_)) => Coverage::Read,
         },
         Subject::FileSystem(target) => {
-            let listed = seen.facts.and_then(|facts| facts.file_systems.as_ref());
+            let listed = check.facts.and_then(|facts| facts.file_systems.as_ref());
             listed_coverage(
                 listed.map(|all| all.iter().any(|file_system| file_system.target == *target)),
             )
         }
         Subject::Group(name) => {
-            let listed = seen.facts.and_then(|facts| facts.groups.as_ref());
+            let listed = check.facts.and_then(|facts| facts.groups.as_ref());
             listed_coverage(listed.map(|all| all.iter().any(|group| group.name == *name)))
         }
     }
@@ -184,28 +184,28 @@ fn listed_coverage(listed: Option<bool>) -> Coverage {
     }
 }
 
-fn rabbit_coverage(seen: &Seen<'_>, kind: Kind) -> Coverage {
-    let of_facts = |is_there: fn(&Facts) -> bool| match seen.facts {
+fn rabbit_coverage(check: &CheckFacts<'_>, kind: Kind) -> Coverage {
+    let of_facts = |is_there: fn(&Facts) -> bool| match check.facts {
         Some(facts) if is_there(facts) => Coverage::Read,
         _ => Coverage::NotRead,
     };
-    match (kind, seen.drives) {
+    match (kind, check.drives) {
         (Kind::Unreadable, _) => of_facts(|_| true),
         (Kind::Memory, _) => of_facts(|facts| facts.memory.is_some()),
         (Kind::Pressure, _) => of_facts(|facts| facts.pressure.is_some()),
         (Kind::Load, _) => of_facts(|facts| facts.load.is_some()),
-        (_, DrivesSeen::NotAsked) => Coverage::NotRead,
-        (Kind::DrivesUnreadable, _) | (_, DrivesSeen::Whole { .. }) => Coverage::Read,
-        (_, DrivesSeen::Failed) => Coverage::NotRead,
+        (_, DrivesRead::NotRead) => Coverage::NotRead,
+        (Kind::DrivesUnreadable, _) | (_, DrivesRead::Complete { .. }) => Coverage::Read,
+        (_, DrivesRead::Failed) => Coverage::NotRead,
     }
 }
 
-fn drive_coverage(seen: &Seen<'_>, nqn: &Nqn, kind: Kind) -> Coverage {
-    let DrivesSeen::Whole { observed, .. } = seen.drives else { return Coverage::NotRead };
+fn drive_coverage(check: &CheckFacts<'_>, nqn: &Nqn, kind: Kind) -> Coverage {
+    let DrivesRead::Complete { observed, .. } = check.drives else { return Coverage::NotRead };
     let Some(drive) = observed.drives.iter().find(|drive| drive.nqn == *nqn) else {
         return Coverage::Gone;
     };
-    let facts = seen.facts.and_then(|facts| facts.drives.get(nqn));
+    let facts = check.facts.and_then(|facts| facts.drives.get(nqn));
     let smart = observed.smart.get(nqn);
     let is_seen = match kind {
         Kind::Unusable => true,
@@ -231,9 +231,9 @@ fn is_read(facts: &DriveFacts, kind: Kind) -> bool {
 }
 
 /// Returns the state with which the next check is compared.
-fn learn(before: &Known, seen: &Seen<'_>) -> Known {
+fn learn(before: &Known, check: &CheckFacts<'_>) -> Known {
     let mut known = before.clone();
-    if let DrivesSeen::Whole { observed, lost, .. } = seen.drives {
+    if let DrivesRead::Complete { observed, lost, .. } = check.drives {
         known.missed = lost.iter().cloned().collect();
         for drive in &observed.drives {
             if drive.fault.is_none() {
@@ -241,12 +241,12 @@ fn learn(before: &Known, seen: &Seen<'_>) -> Known {
             }
             let counters = known.counters.entry(drive.nqn.clone()).or_default();
             counters.smart = observed.smart.get(&drive.nqn).copied().or(counters.smart);
-            let errors = seen.facts.and_then(|facts| facts.drives.get(&drive.nqn)?.errors);
+            let errors = check.facts.and_then(|facts| facts.drives.get(&drive.nqn)?.errors);
             counters.errors = errors.or(counters.errors);
         }
         known.counters.retain(|nqn, _| observed.drives.iter().any(|drive| drive.nqn == *nqn));
     }
-    if let Some(mounted) = seen.facts.and_then(|facts| facts.file_systems.as_ref()) {
+    if let Some(mounted) = check.facts.and_then(|facts| facts.file_systems.as_ref()) {
         let place = |file_system: &storage::health::FileSystemFacts| {
             (file_system.target.clone(), file_system.device)
         };

@@ -25,25 +25,25 @@ use super::{
 
 /// The facts that one check read; a check may read only some kinds of facts.
 #[derive(Debug, Clone, Copy)]
-pub struct Seen<'a> {
+pub struct CheckFacts<'a> {
     /// Computes in the SystemConfiguration, by slot.
     pub computes: &'a BTreeMap<u8, NodeName>,
     /// Links to computes, by slot; `None` if the check did not read them.
     pub links: Option<&'a BTreeMap<u8, Link>>,
     /// Facts of the node; `None` if the check did not read them.
     pub facts: Option<&'a Facts>,
-    pub drives: DrivesSeen<'a>,
+    pub drives: DrivesRead<'a>,
     /// Uids of all NnfNodeBlockStorages of the rabbit; `None` if the check does not need them.
-    pub claimants: Option<&'a BTreeSet<ObjectUid>>,
+    pub block_storage_uids: Option<&'a BTreeSet<ObjectUid>>,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub enum DrivesSeen<'a> {
+pub enum DrivesRead<'a> {
     /// The check did not read the drives.
-    NotAsked,
+    NotRead,
     /// The drives could not be read.
     Failed,
-    Whole {
+    Complete {
         observed: &'a Observed,
         unclaimed: &'a [String],
         /// Namespaces that an object's status names but no drive has; each text also names the object.
@@ -73,32 +73,32 @@ pub(super) const LEAVE: Thresholds =
 
 pub(super) type Findings = BTreeMap<(Subject, Kind), Finding>;
 
-pub(super) fn findings(seen: &Seen<'_>, known: &Known, at: Thresholds) -> Findings {
+pub(super) fn findings(check: &CheckFacts<'_>, known: &Known, at: Thresholds) -> Findings {
     let mut found = Findings::new();
-    computes(seen, &mut found);
-    if let Some(facts) = seen.facts {
+    computes(check, &mut found);
+    if let Some(facts) = check.facts {
         node(facts, at, &mut found);
         mounted::file_systems(facts, known, &mut found);
         mounted::groups(facts, &mut found);
-        if let Some(claimants) = seen.claimants {
-            mounted::unclaimed(facts, claimants, &mut found);
+        if let Some(block_storage_uids) = check.block_storage_uids {
+            mounted::unclaimed(facts, block_storage_uids, &mut found);
         }
     }
-    match seen.drives {
-        DrivesSeen::NotAsked => {}
-        DrivesSeen::Failed => add_finding(
+    match check.drives {
+        DrivesRead::NotRead => {}
+        DrivesRead::Failed => add_finding(
             &mut found,
             &Subject::Rabbit,
             Kind::DrivesUnreadable,
             Severity::Critical,
             &"the drives cannot be queried: see the log of rabbit-agent",
         ),
-        DrivesSeen::Whole { observed, unclaimed: strays, lost: gone } => {
+        DrivesRead::Complete { observed, unclaimed: strays, lost: gone } => {
             for drive in &observed.drives {
                 drive::drive(
                     drive,
                     observed.smart.get(&drive.nqn),
-                    seen.facts,
+                    check.facts,
                     known,
                     at,
                     &mut found,
@@ -122,10 +122,10 @@ pub(super) fn add_finding(
     found.insert((subject.clone(), kind), Finding { severity, text: text.to_string() });
 }
 
-fn computes(seen: &Seen<'_>, found: &mut Findings) {
-    let links = seen.links.into_iter().flatten();
+fn computes(check: &CheckFacts<'_>, found: &mut Findings) {
+    let links = check.links.into_iter().flatten();
     for (slot, link) in links {
-        let Some(name) = seen.computes.get(slot) else { continue };
+        let Some(name) = check.computes.get(slot) else { continue };
         let subject = Subject::Compute(*slot);
         let text = format!("{name} (index {slot})");
         match link {
@@ -162,7 +162,10 @@ fn node(facts: &Facts, at: Thresholds, found: &mut Findings) {
     let mut warn =
         |kind, text: String| add_finding(found, &Subject::Rabbit, kind, Severity::Warning, &text);
     if !facts.unread.is_empty() {
-        warn(Kind::Unreadable, format!("not all could be queried: {}", facts.unread.join("; ")));
+        warn(
+            Kind::Unreadable,
+            format!("the check could not read everything: {}", facts.unread.join("; ")),
+        );
     }
     if let Some(Memory { total, available }) = facts.memory
         && available.saturating_mul(100) < total.saturating_mul(at.memory)

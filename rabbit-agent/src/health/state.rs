@@ -16,7 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use super::{
     judge::{Judgement, judge},
     report,
-    rules::Seen,
+    rules::CheckFacts,
 };
 
 /// Shared health of the rabbit.
@@ -76,9 +76,9 @@ impl HealthState {
     }
 
     /// Judges the facts of a check, and logs the conditions that began or ended.
-    pub fn judge(&self, seen: &Seen<'_>, now: Instant) -> Judgement {
+    pub fn judge(&self, check: &CheckFacts<'_>, now: Instant) -> Judgement {
         let mut judged = self.judged.lock();
-        let next = judge(&judged, seen, now);
+        let next = judge(&judged, check, now);
         log_changes(&judged, &next);
         *judged = next.clone();
         drop(judged);
@@ -180,10 +180,16 @@ mod tests {
     use futures::StreamExt;
 
     use super::*;
-    use crate::health::{DrivesSeen, Seen};
+    use crate::health::{CheckFacts, DrivesRead};
 
-    fn unread(computes: &BTreeMap<u8, storage::desired::NodeName>) -> Seen<'_> {
-        Seen { computes, links: None, facts: None, drives: DrivesSeen::NotAsked, claimants: None }
+    fn unread(computes: &BTreeMap<u8, storage::desired::NodeName>) -> CheckFacts<'_> {
+        CheckFacts {
+            computes,
+            links: None,
+            facts: None,
+            drives: DrivesRead::NotRead,
+            block_storage_uids: None,
+        }
     }
 
     #[test]

@@ -16,8 +16,8 @@ pub async fn follow(ask: Ask, health: HealthState, every: Duration) {
     let mut called = health.check_requests();
     let mut known: Vec<PortLink> = Vec::new();
     loop {
-        let asked = Arc::clone(&ask);
-        let answer = tokio::task::spawn_blocking(move || asked()).await;
+        let query = Arc::clone(&ask);
+        let answer = tokio::task::spawn_blocking(move || query()).await;
         // After a failed read the last answer stays valid, and the agent reads again. A panic was already reported by
         // its own thread.
         let failed = !matches!(answer, Ok(Ok(_)));
@@ -58,65 +58,69 @@ mod tests {
 
     /// Returns a function that gives these answers in order and then repeats the last one; and a counter of its calls.
     fn answers(answers: Vec<Option<Vec<PortLink>>>) -> (Ask, Arc<Mutex<usize>>) {
-        let asked = Arc::new(Mutex::new(0));
-        let count = Arc::clone(&asked);
+        let query_count = Arc::new(Mutex::new(0));
+        let count = Arc::clone(&query_count);
         let ask = move || {
-            let mut asked = count.lock().unwrap();
-            let answer = answers[(*asked).min(answers.len() - 1)].clone();
-            *asked += 1;
+            let mut query_count = count.lock().unwrap();
+            let answer = answers[(*query_count).min(answers.len() - 1)].clone();
+            *query_count += 1;
             let path = "/dev/switchtec0".to_owned();
             answer
                 .ok_or_else(|| ObserveError::Read { path, source: io::ErrorKind::TimedOut.into() })
         };
-        (Arc::new(ask), asked)
+        (Arc::new(ask), query_count)
     }
 
-    async fn until(asked: &Mutex<usize>, times: usize) {
+    async fn until(query_count: &Mutex<usize>, times: usize) {
         let enough = async {
-            while *asked.lock().unwrap() < times {
+            while *query_count.lock().unwrap() < times {
                 tokio::time::sleep(SOON).await;
             }
         };
         let waited = tokio::time::timeout(Duration::from_secs(60), enough).await;
-        assert!(waited.is_ok(), "asked {} times, and no more", asked.lock().unwrap());
+        assert!(
+            waited.is_ok(),
+            "the switches were queried only {} times",
+            query_count.lock().unwrap()
+        );
     }
 
     #[tokio::test]
     async fn a_changed_link_requests_a_check_and_a_silent_switch_does_not() {
         let up = || Some(vec![link(LinkState::Up)]);
-        let (ask, asked) = answers(vec![up(), None, up(), Some(vec![link(LinkState::Down)])]);
+        let (ask, query_count) = answers(vec![up(), None, up(), Some(vec![link(LinkState::Down)])]);
         let health = HealthState::default();
         let called = health.check_requests();
         let following = tokio::spawn(follow(ask, health, SOON));
-        until(&asked, 3).await;
+        until(&query_count, 3).await;
         assert_eq!(*called.borrow(), 0, "the link is still up");
-        until(&asked, 10).await;
+        until(&query_count, 10).await;
         assert_eq!(*called.borrow(), 1, "the link went down once and stays down");
         following.abort();
     }
 
     #[tokio::test]
-    async fn switches_silent_at_first_are_read_again() {
+    async fn switches_that_do_not_answer_at_first_are_read_again() {
         let up = Some(vec![link(LinkState::Up)]);
-        let (ask, asked) = answers(vec![None, up, Some(vec![link(LinkState::Down)])]);
+        let (ask, query_count) = answers(vec![None, up, Some(vec![link(LinkState::Down)])]);
         let health = HealthState::default();
         let called = health.check_requests();
         let following = tokio::spawn(follow(ask, health, SOON));
-        until(&asked, 4).await;
+        until(&query_count, 4).await;
         assert_eq!(*called.borrow(), 1, "the link went down");
         following.abort();
     }
 
     #[tokio::test]
     async fn without_switches_links_are_read_only_after_device_events() {
-        let (ask, asked) = answers(vec![Some(Vec::new())]);
+        let (ask, query_count) = answers(vec![Some(Vec::new())]);
         let health = HealthState::default();
         let following = tokio::spawn(follow(ask, health.clone(), SOON));
-        until(&asked, 1).await;
+        until(&query_count, 1).await;
         tokio::time::sleep(50 * SOON).await;
-        assert_eq!(*asked.lock().unwrap(), 1);
+        assert_eq!(*query_count.lock().unwrap(), 1);
         health.request_check();
-        until(&asked, 2).await;
+        until(&query_count, 2).await;
         following.abort();
     }
 }

@@ -101,8 +101,8 @@ fn drain(monitor: &MonitorSocket) -> io::Result<bool> {
                 errno => return Err(io::Error::from_raw_os_error(errno)),
             }
         } else {
-            // If libudev returns no event here, no event concerned storage: libudev returns none if another process than
-            // the kernel sent the event, or right after the kernel dropped events.
+            // If libudev returns no event here, no event concerned storage: libudev returns none if another process
+            // than the kernel sent the event, or right after the kernel dropped events.
             let event = monitor.iter().next();
             concerned |= event.is_none_or(|event| Uevent::parse(&event).concerns_storage());
         }

@@ -143,8 +143,9 @@ fn status(object: &NnfLustreMgt) -> NnfLustreMgtStatus {
 
 /// Returns the first claim without a name.
 fn first_unnamed(object: &NnfLustreMgt) -> Option<&ObjectReference> {
-    let given = status(object).claim_list;
-    let has_name = |claim: &&ObjectReference| given.iter().any(|given| *given.reference == **claim);
+    let granted = status(object).claim_list;
+    let has_name =
+        |claim: &&ObjectReference| granted.iter().any(|entry| *entry.reference == **claim);
     object.spec.claim_list.iter().find(|claim| !has_name(claim))
 }
 
@@ -197,10 +198,10 @@ fn parse_name(field: &str, value: &str) -> Result<FsName, MgtError> {
 
 fn records(object: &NnfLustreMgt) -> Option<(Work, Result<Action, MgtError>)> {
     let mut after = status(object);
-    let asked = |reported: &NnfLustreMgtStatusCommand| {
+    let is_in_spec = |reported: &NnfLustreMgtStatusCommand| {
         object.spec.command_list.iter().any(|command| command.reference == reported.reference)
     };
-    after.command_list.retain(asked);
+    after.command_list.retain(is_in_spec);
     let differs = after.command_list.len() != status(object).command_list.len();
     differs.then(|| (Work::Records, Ok(Action::WriteStatus(Box::new(after)))))
 }

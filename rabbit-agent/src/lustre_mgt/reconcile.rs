@@ -188,8 +188,8 @@ impl Run<'_> {
     async fn reload(&mut self) -> Result<NnfLustreMgt, WriteError> {
         let (object, name) = (describe(&self.object), self.object.name_any());
         let api = Api::namespaced(self.context.client.clone(), self.context.node.as_str());
-        let named = ListParams::default().fields(&format!("metadata.name={name}"));
-        let found = api.list(&named).await.map_err(|source| WriteError::Look {
+        let with_name = ListParams::default().fields(&format!("metadata.name={name}"));
+        let found = api.list(&with_name).await.map_err(|source| WriteError::Look {
             object: object.clone(),
             source: Box::new(source),
         })?;

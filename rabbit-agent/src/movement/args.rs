@@ -1,4 +1,4 @@
-//! Flags about data movement.
+//! Flags for data movement.
 
 use std::{
     path::{Path, PathBuf},
@@ -8,11 +8,11 @@ use std::{
 use bytesize::ByteSize;
 use clap::{Args, value_parser};
 
-/// Bytes of a block: files that are larger are copied by several threads at once.
+/// Size of a block in bytes. Several threads at once copy a file that is larger.
 const BLOCK: u64 = 64 << 20;
-/// How long a cancelled copy may take to end by itself.
+/// How long a cancelled copy may take to end before the agent kills it.
 const GRACE: Duration = Duration::from_secs(2);
-/// How long removing temporary files may take.
+/// How long the removal of temporary files may take.
 const CLEAN: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Args)]
@@ -42,34 +42,34 @@ pub struct MovementArgs {
 
 fn rate(text: &str) -> Result<ByteSize, String> {
     match text.parse::<ByteSize>()? {
-        ByteSize(0) => Err("nothing would be copied: leave it out for no limit".to_owned()),
+        ByteSize(0) => Err("a rate of 0 copies nothing: omit the option for no limit".to_owned()),
         rate => Ok(rate),
     }
 }
 
-/// How data is moved.
+/// Configuration of data movement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MovementConfig {
-    /// The program that copies.
+    /// Path of `datamover`.
     pub datamover: PathBuf,
-    /// Movements that run at the same time.
+    /// Maximum number of movements that run at the same time.
     pub at_once: usize,
-    /// Threads of each.
+    /// Number of copying threads of each movement.
     pub threads: u16,
-    /// Bytes a second of each; `None` for no limit.
+    /// Maximum bytes per second of each movement; `None` for no limit.
     pub rate: Option<u64>,
-    /// Bytes of a block.
+    /// Size of a block in bytes.
     pub block: u64,
-    /// How long a cancelled copy may take before it is killed.
+    /// How long a cancelled copy may take to end before the agent kills it.
     pub grace: Duration,
-    /// How long removing temporary files may take before it is given up.
+    /// How long the removal of temporary files may take before the agent gives it up.
     pub clean: Duration,
-    /// Holds a directory for each movement.
+    /// Parent of the movements' state directories.
     pub state: PathBuf,
 }
 
 impl MovementArgs {
-    /// The configuration of an agent with this state directory.
+    /// Returns the configuration of an agent with this state directory.
     pub(crate) fn config(self, state: &Path) -> MovementConfig {
         MovementConfig {
             datamover: self.datamover,

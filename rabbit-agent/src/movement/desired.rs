@@ -1,4 +1,4 @@
-//! A movement as its object describes it, checked once.
+//! Parses and checks a NnfDataMovement.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -10,20 +10,22 @@ use movement::order;
 use storage::desired::{AllowedRoots, MountPoint, MountPointError, ObjectUid};
 use thiserror::Error;
 
-/// Why a NnfDataMovement is invalid. Time does not change that.
+/// Why a NnfDataMovement is invalid. A retry cannot succeed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum MovementError {
     #[error("metadata.uid {0:?} is not a UUID")]
     Uid(String),
-    #[error("spec.userId is {0}: data is copied without root's rights; use the number of a user")]
+    #[error(
+        "spec.userId is {0}, but data is never copied as root: set it to the user's number, 1 or more"
+    )]
     User(i64),
-    #[error("spec.groupId is {0}: use the number of a group")]
+    #[error("spec.groupId is {0}: set it to the group's number, 0 or more")]
     Group(i64),
     #[error("{field} is {value:?}, {problem}")]
     Field {
         field: String,
         value: String,
-        /// The rule that the value breaks, which is the remedy too.
+        /// The rule that the value breaks, and thereby the remedy.
         problem: String,
     },
     #[error("{field}")]
@@ -34,10 +36,10 @@ pub enum MovementError {
     },
 }
 
-/// The kind of object that names a side's root.
+/// The kind of object that names the root of a source or destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SideKind {
-    /// Storage of a workflow.
+    /// A Servers: storage of a workflow.
     Servers,
     /// A global Lustre.
     Lustre,
@@ -45,7 +47,7 @@ pub enum SideKind {
     Directory,
 }
 
-/// One side of a copy.
+/// The source or destination of a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Side {
     pub kind: SideKind,
@@ -69,7 +71,7 @@ pub struct Desired {
     pub group: u32,
     pub source: Side,
     pub destination: Side,
-    /// Directory of this movement beneath the destination's.
+    /// Name of a directory for this movement beneath the destination's directory.
     pub index_directory: Option<String>,
 }
 
@@ -77,7 +79,7 @@ impl Desired {
     /// Checks an object. `roots` are the directories beneath which jobs' storage is mounted.
     ///
     /// # Errors
-    /// When no agent can carry it out.
+    /// When the object is invalid, so that no agent can carry it out.
     pub fn from_object(
         object: &NnfDataMovement,
         roots: &AllowedRoots,
@@ -93,15 +95,15 @@ impl Desired {
         })
     }
 
-    /// Whether success means that the destination is on stable storage. Teardown destroys the source of a copy_out; the
-    /// destination of a copy_in goes with its job.
+    /// Whether the copy has to be on stable storage before it counts as successful. A copy_out needs this, as Teardown
+    /// destroys its source. A copy_in does not: its destination lives no longer than the job.
     #[must_use]
     pub fn syncs(&self) -> bool {
         self.destination.kind != SideKind::Servers
     }
 }
 
-/// Reads an object's uid.
+/// Returns the uid of an object.
 ///
 /// # Errors
 /// When it is not a UUID.
@@ -114,7 +116,7 @@ fn user(number: i64) -> Result<u32, MovementError> {
     u32::try_from(number).ok().filter(|user| *user > 0).ok_or(MovementError::User(number))
 }
 
-/// Reads the label that names the directory beneath the destination: one part of a path.
+/// Reads the label that names the directory beneath the destination: a single path component.
 fn index_directory(object: &NnfDataMovement) -> Result<Option<String>, MovementError> {
     let Some(name) = object.labels().get(INDEX_DIRECTORY) else { return Ok(None) };
     if matches!(name.as_str(), "" | "." | "..") || name.contains('/') {
@@ -133,9 +135,9 @@ fn side(name: &str, side: &DataMovementPlace, roots: &AllowedRoots) -> Result<Si
         SideKind::Servers => MountPoint::parse(root, roots)
             .map(|point| point.path())
             .map_err(|source| MovementError::Mount { field: root_name, source })?,
-        SideKind::Lustre | SideKind::Directory => elsewhere(&root_name, root, roots)?,
+        SideKind::Lustre | SideKind::Directory => outside_job_storage(&root_name, root, roots)?,
     };
-    let path = beneath(&format!("{name}.path"), &side.path, &root)?;
+    let path = path_beneath_root(&format!("{name}.path"), &side.path, &root)?;
     Ok(Side { kind, place: order::Place { root, path } })
 }
 
@@ -152,8 +154,13 @@ fn kind(name: &str, kind: &str) -> Result<SideKind, MovementError> {
     }
 }
 
-/// A directory away from jobs' storage: neither there, nor beneath, nor above.
-fn elsewhere(name: &str, root: &str, roots: &AllowedRoots) -> Result<PathBuf, MovementError> {
+/// Parses the root of a file system that is not jobs' storage: it must be neither within nor above the directories of
+/// jobs' storage.
+fn outside_job_storage(
+    name: &str,
+    root: &str,
+    roots: &AllowedRoots,
+) -> Result<PathBuf, MovementError> {
     let path = Path::new(root);
     let is_plain = |path: &Path| {
         let mut parts = path.components();
@@ -161,20 +168,20 @@ fn elsewhere(name: &str, root: &str, roots: &AllowedRoots) -> Result<PathBuf, Mo
             && parts.all(|part| matches!(part, Component::Normal(_)))
     };
     if !is_plain(path) || path == Path::new("/") {
-        let problem = "and must be an absolute path, without .. and not / itself";
+        let problem = "and must be an absolute path without .., other than /";
         return Err(field(name, root, problem.to_owned()));
     }
     if roots.iter().any(|jobs| path.starts_with(jobs) || jobs.starts_with(path)) {
-        let problem = format!("and must be away from jobs' storage in {roots}");
+        let problem = format!("and must be neither within nor above jobs' storage in {roots}");
         return Err(field(name, root, problem));
     }
     Ok(path.components().collect())
 }
 
-/// Returns the part of a path beneath a root; a trailing `/` stays. `.` is left out.
-fn beneath(name: &str, path: &str, root: &Path) -> Result<String, MovementError> {
+/// Returns the part of a path beneath a root. Keeps a trailing `/`, and removes `.`.
+fn path_beneath_root(name: &str, path: &str, root: &Path) -> Result<String, MovementError> {
     if Path::new(path).components().any(|part| part == Component::ParentDir) {
-        return Err(field(name, path, "and may have no ..".to_owned()));
+        return Err(field(name, path, "and must not contain ..".to_owned()));
     }
     let rest = Path::new(path).strip_prefix(root).map_err(|_| {
         field(name, path, format!("and must be beneath the mount point {}", root.display()))

@@ -1,4 +1,5 @@
-//! The copiers of this rabbit: which run, what they told last, and whose turn is next.
+//! The table of `datamover` processes on this rabbit, with their latest reports and the order in which users get their
+//! turns.
 
 mod entry;
 mod listener;
@@ -23,56 +24,56 @@ use self::{
 };
 use super::{
     args::MovementConfig,
-    plan::{Limits, Seen, Waiting, turns},
+    plan::{Limits, MovementState, Waiting, turns},
     record::MovementRecord,
     report::Reading,
 };
 
-/// News of a copier, for the agent's loop.
+/// A change in the table, sent to the agent's loop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum News {
     /// The movement with this name has progress, or has ended.
     Changed(String),
-    /// A place became free: movements that wait may start.
+    /// A running movement ended, or a movement gave up its turn: waiting movements may start.
     Freed,
 }
 
-/// A copier cannot be started.
+/// Why `datamover` cannot be started.
 #[derive(Debug, Error)]
 pub enum StartError {
-    #[error("write the state of the movement in {path}")]
+    #[error("read or write the state of the movement in {path}")]
     Record {
         path: String,
         #[source]
         source: io::Error,
     },
-    #[error("an earlier datamover of this movement has not ended: it is waited for")]
+    #[error("an earlier datamover process of this movement has not ended: the agent waits for it")]
     Locked,
     #[error(
-        "datamover, which copies jobs' data, cannot be started: install it there, or give its path by --datamover"
+        "datamover, the program that copies jobs' data, cannot be started: install it there, or name its path with --datamover"
     )]
     Program(#[source] CommandError),
-    #[error("give datamover its order")]
+    #[error("write the order to the standard input of datamover")]
     Order(#[source] io::Error),
 }
 
-/// A movement as its pass sees it.
+/// The state of a movement, as its pass reads it from the table.
 #[derive(Debug, Clone)]
-pub struct Look {
-    pub seen: Seen,
-    /// The newest progress, or that of the end.
+pub struct Snapshot {
+    pub state: MovementState,
+    /// The latest progress; after the end, the final progress.
     pub reading: Option<Reading>,
-    /// When the process that runs was started.
+    /// Start time of the running process.
     pub began: Option<Timestamp>,
-    /// Least time between two writes of its progress.
+    /// Minimum time between two writes of the progress to the status.
     pub interval: Duration,
     /// How often the copy was started again.
     pub restarts: u64,
-    /// Why temporary files may be left.
-    pub trouble: Option<String>,
+    /// Why temporary files may be left at the destination.
+    pub cleaning_error: Option<String>,
 }
 
-/// Whose movement an entry is.
+/// The object of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner {
     pub uid: ObjectUid,
@@ -80,7 +81,8 @@ pub struct Owner {
     pub user: i64,
 }
 
-/// All movements of this rabbit that an agent works on. When this is dropped, the processes end: their standard input closes.
+/// All movements of this rabbit that the agent works on. When `Movers` is dropped, the processes end, as their standard
+/// input closes.
 #[derive(Debug)]
 pub struct Movers {
     pub config: MovementConfig,
@@ -96,11 +98,11 @@ struct Table {
 }
 
 impl Movers {
-    /// An empty table, and the news of its movements.
+    /// Returns an empty table, and the receiver of its news.
     #[must_use]
     pub fn new(config: MovementConfig) -> (Arc<Self>, mpsc::UnboundedReceiver<News>) {
-        let (news, heard) = mpsc::unbounded_channel();
-        (Arc::new(Self { config, news, table: Mutex::default() }), heard)
+        let (news, receiver) = mpsc::unbounded_channel();
+        (Arc::new(Self { config, news, table: Mutex::default() }), receiver)
     }
 
     /// Returns the state directory of a movement.
@@ -109,37 +111,38 @@ impl Movers {
         MovementRecord::new(&self.config.state, uid)
     }
 
-    /// Returns the time limits of plans.
+    /// Returns the time limits for planning.
     #[must_use]
     pub fn limits(&self) -> Limits {
         Limits { grace: self.config.grace, clean: self.config.clean }
     }
 
-    /// Returns what there is of a movement. May block: reads the state directory at first sight.
+    /// Returns the state of a movement. May block: reads the state directory when the table has no entry yet.
     ///
     /// # Errors
     /// When the state directory cannot be read.
-    pub fn look(&self, owner: &Owner) -> Result<Look, StartError> {
+    pub fn snapshot(&self, owner: &Owner) -> Result<Snapshot, StartError> {
         if let Some(entry) = self.table.lock().entries.get(&owner.uid) {
-            return Ok(entry.look(Instant::now()));
+            return Ok(entry.snapshot(Instant::now()));
         }
         let record = self.record(owner.uid);
         let starts = record.starts().map_err(|source| in_record(&record, source))?;
         let entry = Entry::from_record(owner, starts, record.end());
         let mut table = self.table.lock();
-        Ok(table.entries.entry(owner.uid).or_insert(entry).look(Instant::now()))
+        Ok(table.entries.entry(owner.uid).or_insert(entry).snapshot(Instant::now()))
     }
 
-    /// Whether a movement may start now. `waiting` are all that could.
+    /// Whether a movement may start now. `waiting` holds all movements that could start.
     #[must_use]
     pub fn has_turn(&self, uid: ObjectUid, waiting: &[Waiting]) -> bool {
         self.table.lock().has_turn(uid, waiting, self.config.at_once)
     }
 
-    /// Starts a process if it is the movement's turn; returns whether it was. Cleaning needs no turn. May block.
+    /// Starts a process if the movement has its turn, and returns whether it had. A process that removes temporary
+    /// files needs no turn. May block.
     ///
     /// # Errors
-    /// When the process cannot be started, or one of an earlier agent has not ended.
+    /// When the process cannot be started, or a process of an earlier agent has not ended.
     pub fn start(
         self: &Arc<Self>,
         owner: &Owner,
@@ -162,7 +165,8 @@ impl Movers {
         }
         let worker = self.run(owner, order).inspect_err(|_| {
             if is_copy {
-                // It did not run. A number that is too high only shows in the status.
+                // The copy did not start. If this write fails, the status shows one restart too many; nothing else
+                // depends on it.
                 let _ = record.set_starts(starts);
             }
         })?;
@@ -177,7 +181,8 @@ impl Movers {
         Ok(true)
     }
 
-    /// Starts the program and gives it its order. Its lines wait for the lock on the table, which the caller holds.
+    /// Starts `datamover` and sends its order. The listener cannot take in reports yet: the caller holds the lock on
+    /// the table.
     fn run(self: &Arc<Self>, owner: &Owner, order: &Order) -> Result<Worker, StartError> {
         let listener = CopierListener { movers: Arc::downgrade(self), uid: owner.uid };
         let worker =
@@ -188,16 +193,16 @@ impl Movers {
         Ok(worker)
     }
 
-    /// Records that a movement cannot start although it is its turn: others go before it.
+    /// Records that a movement could not start although it had its turn: other movements get their turns before it.
     pub fn block(&self, uid: ObjectUid) {
         let mut table = self.table.lock();
         let Some(entry) = table.entries.get_mut(&uid) else { return };
         if !std::mem::replace(&mut entry.is_blocked, true) {
-            self.tell(News::Freed);
+            self.send(News::Freed);
         }
     }
 
-    /// Tells a copier to cancel. One that does not read is killed later.
+    /// Sends a cancellation to `datamover`. A process that does not end in time is killed later.
     pub fn cancel(&self, uid: ObjectUid) {
         let line = serde_json::to_string(&Change::Cancel).unwrap_or_default();
         if let Some(running) = self.table.lock().running(uid) {
@@ -214,31 +219,33 @@ impl Movers {
         }
     }
 
-    /// Returns what the processes of a movement wait for. May block.
+    /// Returns a description of what the processes of a movement wait for in the kernel. May block.
     #[must_use]
     pub fn standing(&self, uid: ObjectUid) -> String {
         let mut table = self.table.lock();
         table.running(uid).map(|running| running.worker.standing()).unwrap_or_default()
     }
 
-    /// Records that temporary files stay, for this reason.
-    pub fn leave_files(&self, uid: ObjectUid, why: String) {
+    /// Records that temporary files could not be removed, for this reason.
+    pub fn give_up_cleaning(&self, uid: ObjectUid, why: String) {
         if let Some(entry) = self.table.lock().entries.get_mut(&uid) {
-            (entry.is_clean, entry.trouble) = (true, Some(why));
+            (entry.is_clean, entry.cleaning_error) = (true, Some(why));
         }
     }
 
-    /// Forgets a movement that runs no process.
+    /// Removes a movement without a running process from the table.
     pub fn forget(&self, uid: ObjectUid) {
         self.table.lock().entries.remove(&uid);
     }
 
-    /// Kills processes of objects of this name that went without the agent, but not those of `present`.
+    /// Kills the processes of objects with this name that disappeared although the agent had not released them, except
+    /// the object `present`.
     pub fn abandon(&self, name: &str, present: Option<ObjectUid>) {
         let mut table = self.table.lock();
-        let gone = table.entries.iter_mut();
-        let gone = gone.filter(|(uid, entry)| entry.owner.name == name && Some(**uid) != present);
-        for (_, entry) in gone {
+        let disappeared = table.entries.iter_mut();
+        let disappeared =
+            disappeared.filter(|(uid, entry)| entry.owner.name == name && Some(**uid) != present);
+        for (_, entry) in disappeared {
             entry.is_abandoned = true;
             if let Some(running) = &entry.running {
                 running.worker.kill();
@@ -250,14 +257,14 @@ impl Movers {
         ended.iter().for_each(|(uid, _)| self.remove_record(*uid));
     }
 
-    /// Removes the state directory of a movement whose object went without the agent.
+    /// Removes the state directory of a movement whose object disappeared although the agent had not released it.
     fn remove_record(&self, uid: ObjectUid) {
         if let Err(error) = self.record(uid).remove() {
-            log::warn!("remove the state of data movement {uid}: {error}");
+            log::warn!("remove the state directory of data movement {uid}: {error}");
         }
     }
 
-    fn tell(&self, news: News) {
+    fn send(&self, news: News) {
         // The receiver is gone only when the agent ends.
         let _ = self.news.send(news);
     }

@@ -1,4 +1,4 @@
-//! Makes the order for a copier.
+//! Makes the order for `datamover`.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::{
     record::MovementRecord,
 };
 
-/// Between reports of progress where a profile wants none: the status then tells begin and end.
+/// Interval of progress reports when a profile turns them off: the status then shows only begin and end.
 const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Returns the time between two reports of progress.
@@ -23,7 +23,7 @@ pub(super) fn interval(profile: &NnfDataMovementProfileData) -> Duration {
     }
 }
 
-/// Returns the order for a process.
+/// Returns the order for one process.
 pub(super) fn order(
     task: Task,
     desired: &Desired,
@@ -32,13 +32,13 @@ pub(super) fn order(
 ) -> Order {
     Order {
         task,
-        // As sites' profiles have it (`setpriv --clear-groups`): no supplementary groups.
+        // No supplementary groups: sites' profiles call `setpriv --clear-groups` too.
         user: User { uid: desired.user, gid: desired.group, groups: Vec::new() },
         source: desired.source.place.clone(),
         destination: desired.destination.place.clone(),
         index_directory: desired.index_directory.clone(),
         creates_directories: profile.create_dest_dir,
-        // dcp copies none either, and some file systems have none.
+        // dcp does not copy them either, and some file systems do not support them.
         copies_xattrs: false,
         syncs: desired.syncs(),
         threads: config.threads,
@@ -50,10 +50,10 @@ pub(super) fn order(
     }
 }
 
-/// Checks that the roots of both sides are there.
+/// Checks that the roots of source and destination are mounted.
 ///
 /// # Errors
-/// With the mount that is missing.
+/// Names the root that is not mounted.
 pub(super) fn check_mounts(desired: &Desired) -> Result<(), String> {
     [&desired.source, &desired.destination].into_iter().try_for_each(check_mount)
 }
@@ -66,7 +66,7 @@ fn check_mount(side: &Side) -> Result<(), String> {
     match (kind_at(&side.place.root), side.kind) {
         (Ok(Some(_)), _) => Ok(()),
         (Ok(None), SideKind::Lustre) => Err(format!(
-            "global Lustre {root} is not mounted on this rabbit: mount it there, at the mountRoot of its LustreFileSystem"
+            "global Lustre {root} is not mounted on this rabbit: mount it at this path, the mountRoot of its LustreFileSystem"
         )),
         (Ok(None), _) => Err(format!("storage {root} is not mounted on this rabbit")),
         (Err(error), _) => Err(format!("read the mount table: {error}")),

@@ -10,7 +10,7 @@ use movement::{
 };
 pub use turns::{Waiting, turns};
 
-/// How often a copier may end without a verdict before the movement has failed.
+/// Number of times `datamover` may end without a verdict before the movement has failed.
 pub const MOST_LOSSES: u32 = 5;
 
 /// How long a killed process may take to end before it counts as stuck in the kernel.
@@ -32,93 +32,93 @@ pub struct Process {
     pub task: Task,
     /// How long ago the process started.
     pub age: Duration,
-    /// How long ago the agent told it to cancel; `None` before.
+    /// How long ago the agent sent a cancellation; `None` if it has not.
     pub cancelled: Option<Duration>,
-    /// How long ago the agent killed it; `None` before.
+    /// How long ago the agent killed the process; `None` if it has not.
     pub killed: Option<Duration>,
 }
 
 /// How a copy ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum End {
-    /// The copier's last line.
+    /// With a verdict: the final report of `datamover`.
     Verdict(Ended),
-    /// It ended without one: its exit status, and what it printed last.
+    /// Without a verdict: the exit status, and the last output.
     Lost(String),
 }
 
 /// The state of a movement on this rabbit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct MovementState {
     pub process: Option<Process>,
     /// How the last copy ended.
     pub end: Option<End>,
-    /// How many copies of this agent ended without a verdict.
+    /// Number of copies that this agent process started and that ended without a verdict.
     pub losses: u32,
     /// Whether a copy was ever started.
     pub has_begun: bool,
-    /// Whether removing temporary files was tried.
+    /// Whether the agent has tried to remove temporary files.
     pub is_clean: bool,
 }
 
 /// Time limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// How long a cancelled copy may take before it is killed.
+    /// How long a cancelled copy may take to end before the agent kills it.
     pub grace: Duration,
-    /// How long removing temporary files may take.
+    /// How long the removal of temporary files may take.
     pub clean: Duration,
 }
 
 /// The next step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MovementStep {
-    /// Starts a copy if it is this movement's turn.
+    /// Starts a copy if this movement has its turn.
     Start,
-    /// Reports a copy that runs.
+    /// Reports the progress of a running copy.
     Follow,
-    /// Tells the copier to cancel.
+    /// Sends a cancellation to `datamover`.
     Cancel,
     /// Kills the process group.
     Kill,
-    /// Looks again after this time, if nothing happens before.
+    /// Plans again after this time, or earlier when something changes.
     Wait(Duration),
-    /// Reports a process that was killed and has not ended.
+    /// Reports a process that has not ended although the agent killed it.
     Stuck,
     /// Removes temporary files.
     Clean,
-    /// Reports the end: the copier's verdict.
+    /// Reports the verdict of `datamover`.
     Finish(Ended),
-    /// Reports that the copier was lost too often, with the last reason.
+    /// Reports that `datamover` ended without a verdict too often, with the last reason.
     Fail(String),
-    /// Reports a movement that was cancelled, and had not ended before.
+    /// Reports that the movement was cancelled before it had ended.
     FinishCancelled,
-    /// Removes the state directory and lets the object go.
+    /// Removes the state directory and the finalizer.
     Release,
 }
 
 /// Returns the next step.
 #[must_use]
-pub fn plan(want: Want, seen: &Seen, limits: Limits) -> MovementStep {
-    match (want, &seen.process) {
+pub fn plan(want: Want, state: &MovementState, limits: Limits) -> MovementStep {
+    match (want, &state.process) {
         (Want::Copy, Some(process)) if process.task == Task::Copy => MovementStep::Follow,
         (_, Some(process)) => end_process(process, limits),
-        (Want::Copy, None) => copy(seen),
-        (Want::Cancelled, None) => match &seen.end {
-            // It ended before the cancellation reached it.
+        (Want::Copy, None) => copy(state),
+        (Want::Cancelled, None) => match &state.end {
+            // The copy ended before it received the cancellation.
             Some(End::Verdict(ended)) => MovementStep::Finish(ended.clone()),
-            _ if needs_cleaning(seen) => MovementStep::Clean,
+            _ if needs_cleaning(state) => MovementStep::Clean,
             _ => MovementStep::FinishCancelled,
         },
-        (Want::Gone, None) if needs_cleaning(seen) => MovementStep::Clean,
+        (Want::Gone, None) if needs_cleaning(state) => MovementStep::Clean,
         (Want::Gone, None) => MovementStep::Release,
     }
 }
 
-fn copy(seen: &Seen) -> MovementStep {
-    match &seen.end {
+fn copy(state: &MovementState) -> MovementStep {
+    match &state.end {
         Some(End::Verdict(ended)) => MovementStep::Finish(ended.clone()),
-        Some(End::Lost(why)) if seen.losses >= MOST_LOSSES => MovementStep::Fail(why.clone()),
+        Some(End::Lost(why)) if state.losses >= MOST_LOSSES => MovementStep::Fail(why.clone()),
         Some(End::Lost(_)) | None => MovementStep::Start,
     }
 }
@@ -137,10 +137,10 @@ fn end_process(process: &Process, limits: Limits) -> MovementStep {
     }
 }
 
-/// Whether temporary files may be left: a copy that comes to an end or is cancelled removes its own.
-fn needs_cleaning(seen: &Seen) -> bool {
+/// Whether temporary files may be left. A copy that ends with a verdict other than `Stopped` has removed its own.
+fn needs_cleaning(state: &MovementState) -> bool {
     let has_cleaned = |end: &End| matches!(end, End::Verdict(ended) if matches!(ended.outcome, Outcome::Done | Outcome::Cancelled));
-    seen.has_begun && !seen.is_clean && !seen.end.as_ref().is_some_and(has_cleaned)
+    state.has_begun && !state.is_clean && !state.end.as_ref().is_some_and(has_cleaned)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Joins the decisions with copiers and the API.
+//! Carries out the plans of a movement: starts and ends `datamover`, and writes the status.
 
 mod starts;
 
@@ -20,18 +20,18 @@ use self::starts::NotStarted;
 use super::{
     Movers,
     desired::{Desired, uid_of},
-    movers::{Look, Owner},
+    movers::{Owner, Snapshot},
     plan::{MovementStep, Waiting, Want, plan},
     report::{self, Finish, Reading},
 };
 use crate::pass::{Context, Pass};
 
-/// Steps of one pass. Each but the last has an effect that the next look shows.
-const STEPS: usize = 8;
+/// Maximum steps of one pass. Each step but the last changes the state that the next step is planned from.
+const MAX_STEPS: usize = 8;
 
-/// How long the agent waits before it looks again for a missing mount, profile or program. Another program may mount a global file
-/// system, which wakes nothing here.
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
+/// How long the agent waits before it checks again for a missing mount, profile or program. When another program mounts
+/// a global file system, the agent receives no event.
+const CHECK_AGAIN: Duration = Duration::from_secs(5);
 
 /// The objects that a pass reads.
 #[derive(Debug)]
@@ -41,7 +41,8 @@ pub struct MovementView {
     pub waiting: Vec<Waiting>,
 }
 
-/// Brings one movement on its way. A deleted object loses the finalizer once nothing of it is left.
+/// Carries out a movement as far as possible now. Removes the finalizer of a deleted object once its process has ended
+/// and its files are removed.
 pub async fn reconcile(
     context: &Context,
     view: &MovementView,
@@ -57,7 +58,7 @@ pub async fn reconcile(
     let desired = match Desired::from_object(object, &context.site.roots) {
         Ok(desired) => desired,
         Err(_) if is_gone => return release_unreadable(context, movers, object, pass).await,
-        Err(error) => return refuse(context, object, chain(&error), pass).await,
+        Err(error) => return finish_invalid(context, object, chain(&error), pass).await,
     };
     let object = match is_gone {
         true => object.clone(),
@@ -73,8 +74,8 @@ pub async fn reconcile(
     run.run(want).await
 }
 
-/// Ends a movement that no agent can carry out.
-async fn refuse(
+/// Reports an invalid movement as finished.
+async fn finish_invalid(
     context: &Context,
     object: &NnfDataMovement,
     why: String,
@@ -89,7 +90,7 @@ async fn refuse(
     pass.report(context, object, status).await
 }
 
-/// Lets a deleted object go that cannot be read any more: its process is killed.
+/// Releases a deleted object that has become invalid: kills its process and removes the finalizer.
 async fn release_unreadable(
     context: &Context,
     movers: &Arc<Movers>,
@@ -115,12 +116,12 @@ struct Run<'a> {
 
 impl Run<'_> {
     async fn run(mut self, want: Want) -> Result<(), WriteError> {
-        for _ in 0..STEPS {
-            let look = match self.blocking(|movers, owner| movers.look(owner)).await {
-                Ok(look) => look,
+        for _ in 0..MAX_STEPS {
+            let snapshot = match self.blocking(|movers, owner| movers.snapshot(owner)).await {
+                Ok(snapshot) => snapshot,
                 Err(error) => return self.wait(&chain(&error), Retry::Later).await,
             };
-            match plan(want, &look.seen, self.movers.limits()) {
+            match plan(want, &snapshot.state, self.movers.limits()) {
                 MovementStep::Start => {
                     if let Err(why) = self.start().await {
                         return self.wait_to_start(&why).await;
@@ -132,27 +133,27 @@ impl Run<'_> {
                     Ok(()) => {}
                     Err(NotStarted::Locked(why)) => return self.wait_to_clean(&why).await,
                     Err(NotStarted::Turn(why) | NotStarted::Failed(why)) => {
-                        self.movers.leave_files(self.owner.uid, why);
+                        self.movers.give_up_cleaning(self.owner.uid, why);
                     }
                 },
                 MovementStep::Wait(left) => {
-                    self.look_again(left);
+                    self.plan_again(left);
                     return Ok(());
                 }
-                MovementStep::Follow => return self.follow(&look).await,
-                MovementStep::Stuck => return self.tell_stuck().await,
-                MovementStep::Finish(ended) => return self.finish(&look, &ended).await,
-                MovementStep::Fail(why) => return self.fail(&look, why).await,
-                MovementStep::FinishCancelled => return self.finish_cancelled(&look).await,
-                MovementStep::Release => return self.release(&look).await,
+                MovementStep::Follow => return self.follow(&snapshot).await,
+                MovementStep::Stuck => return self.report_stuck().await,
+                MovementStep::Finish(ended) => return self.finish(&snapshot, &ended).await,
+                MovementStep::Fail(why) => return self.fail(&snapshot, why).await,
+                MovementStep::FinishCancelled => return self.finish_cancelled(&snapshot).await,
+                MovementStep::Release => return self.release(&snapshot).await,
             }
         }
-        self.look_again(Duration::ZERO);
+        self.plan_again(Duration::ZERO);
         Ok(())
     }
 
-    fn look_again(&mut self, left: Duration) {
-        // 1 ms later, so that the time is over then.
+    fn plan_again(&mut self, left: Duration) {
+        // 1 ms later, so that the limit has passed by then.
         let left = SignedDuration::try_from(left).unwrap_or(SignedDuration::ZERO);
         self.pass.again = Some(Timestamp::now() + left + SignedDuration::from_millis(1));
     }
@@ -170,7 +171,7 @@ impl Run<'_> {
             NotStarted::Turn(why) => self.wait(why, Retry::OnChange).await,
             NotStarted::Locked(why) => self.wait(why, Retry::Soon).await,
             NotStarted::Failed(why) => {
-                self.look_again(LOOK_AGAIN);
+                self.plan_again(CHECK_AGAIN);
                 self.wait(why, Retry::Later).await
             }
         }
@@ -183,7 +184,7 @@ impl Run<'_> {
         self.write(report::ending(&self.status(), why)).await
     }
 
-    /// Reports a movement that waits, and why.
+    /// Reports why a movement waits.
     async fn wait(&mut self, why: &str, retry: Retry) -> Result<(), WriteError> {
         if retry != Retry::OnChange {
             let failure = Failure { retry, ..Failure::waiting(why.to_owned()) };
@@ -192,69 +193,73 @@ impl Run<'_> {
         self.write(report::waiting(&self.status(), why)).await
     }
 
-    /// Reports a copy that runs, at most as often as its profile says.
-    async fn follow(&mut self, look: &Look) -> Result<(), WriteError> {
+    /// Reports the progress of a running copy, at most as often as its profile says.
+    async fn follow(&mut self, snapshot: &Snapshot) -> Result<(), WriteError> {
         let before = self.status();
         let is_running = before.state == Some(DataMovementState::Running);
         let last = before.command_status.last_message_time.filter(|_| is_running);
-        if let (Some(last), Some(reading)) = (last, &look.reading) {
-            let next = last.0.checked_add(look.interval).unwrap_or(Timestamp::MAX);
+        if let (Some(last), Some(reading)) = (last, &snapshot.reading) {
+            let next = last.0.checked_add(snapshot.interval).unwrap_or(Timestamp::MAX);
             if last.0 < reading.at && reading.at < next {
                 self.pass.again = Some(next);
                 return Ok(());
             }
         }
-        let began = look.began.unwrap_or_else(Timestamp::now);
-        self.write(report::running(&before, look.reading.as_ref(), began, look.restarts)).await
+        let began = snapshot.began.unwrap_or_else(Timestamp::now);
+        self.write(report::running(&before, snapshot.reading.as_ref(), began, snapshot.restarts))
+            .await
     }
 
-    async fn tell_stuck(&mut self) -> Result<(), WriteError> {
+    async fn report_stuck(&mut self) -> Result<(), WriteError> {
         let standing = self.blocking(|movers, owner| movers.standing(owner.uid)).await;
-        let why = format!("datamover was killed and has not ended: {standing}");
+        let why = format!("datamover has not ended although the agent killed it: {standing}");
         self.pass.add_failure(&self.object, &Failure::waiting(why.clone()));
         self.write(report::ending(&self.status(), &why)).await
     }
 
-    async fn finish(&mut self, look: &Look, ended: &Ended) -> Result<(), WriteError> {
+    async fn finish(&mut self, snapshot: &Snapshot, ended: &Ended) -> Result<(), WriteError> {
         let failures = self.blocking(|movers, owner| movers.record(owner.uid).failures()).await;
-        self.end(look, report::judge(ended, &failures)).await
+        self.end(snapshot, report::judge(ended, &failures)).await
     }
 
-    async fn fail(&mut self, look: &Look, why: String) -> Result<(), WriteError> {
-        self.end(look, Finish { verdict: DataMovementVerdict::Failed, message: why }).await
+    async fn fail(&mut self, snapshot: &Snapshot, why: String) -> Result<(), WriteError> {
+        self.end(snapshot, Finish { verdict: DataMovementVerdict::Failed, message: why }).await
     }
 
-    async fn finish_cancelled(&mut self, look: &Look) -> Result<(), WriteError> {
-        let left = look.trouble.as_ref();
-        let left =
-            left.map(|why| format!("; temporary files may be left at the destination: {why}"));
-        let message = format!("cancelled{}", left.unwrap_or_default());
-        self.end(look, Finish { verdict: DataMovementVerdict::Cancelled, message }).await
+    async fn finish_cancelled(&mut self, snapshot: &Snapshot) -> Result<(), WriteError> {
+        let leftovers = snapshot.cleaning_error.as_ref();
+        let leftovers =
+            leftovers.map(|why| format!("; temporary files may be left at the destination: {why}"));
+        let message = format!("cancelled{}", leftovers.unwrap_or_default());
+        self.end(snapshot, Finish { verdict: DataMovementVerdict::Cancelled, message }).await
     }
 
-    async fn end(&mut self, look: &Look, finish: Finish) -> Result<(), WriteError> {
+    async fn end(&mut self, snapshot: &Snapshot, finish: Finish) -> Result<(), WriteError> {
         let has_failed = finish.verdict == DataMovementVerdict::Failed;
         let error = has_failed.then(|| {
             let failure = Failure::input(finish.message.clone());
             self.pass.add_failure(&self.object, &failure);
             self.context.resource_error(&failure, "")
         });
-        let end = look.reading.map_or_else(Timestamp::now, |reading: Reading| reading.at);
-        let reading = look.reading.as_ref();
-        let at = (end, look.restarts);
+        let end = snapshot.reading.map_or_else(Timestamp::now, |reading: Reading| reading.at);
+        let reading = snapshot.reading.as_ref();
+        let at = (end, snapshot.restarts);
         if !has_failed {
             log::info!("{}: {}", describe(&self.object), finish.verdict);
         }
         self.write(report::finished(&self.status(), &finish, reading, at, error)).await
     }
 
-    async fn release(&mut self, look: &Look) -> Result<(), WriteError> {
-        if let Some(why) = &look.trouble {
-            log::warn!("{}: temporary files may be left: {why}", describe(&self.object));
+    async fn release(&mut self, snapshot: &Snapshot) -> Result<(), WriteError> {
+        if let Some(why) = &snapshot.cleaning_error {
+            log::warn!(
+                "{}: temporary files may be left at the destination: {why}",
+                describe(&self.object)
+            );
         }
         let removed = self.blocking(|movers, owner| movers.record(owner.uid).remove()).await;
         if let Err(error) = removed {
-            let why = format!("remove the state of the movement: {}", chain(&error));
+            let why = format!("remove the state directory of the movement: {}", chain(&error));
             self.pass.add_failure(
                 &self.object,
                 &Failure { retry: Retry::Later, ..Failure::waiting(why) },

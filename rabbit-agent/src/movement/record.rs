@@ -18,7 +18,7 @@ use super::report::{FileFailure, LISTED};
 /// The file that `datamover` locks while it runs.
 const JOURNAL: &str = "log";
 
-/// The end of a copy.
+/// The recorded end of a copy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedEnd {
     pub ended: Ended,
@@ -35,7 +35,7 @@ pub struct MovementRecord {
 }
 
 impl MovementRecord {
-    /// The record of this object.
+    /// Returns the state directory of the object with this uid.
     #[must_use]
     pub fn new(state: &Path, uid: ObjectUid) -> Self {
         Self { directory: state.join(uid.to_string()) }
@@ -46,20 +46,20 @@ impl MovementRecord {
         &self.directory
     }
 
-    /// Returns how often a copy was started.
+    /// Returns the number of copies that were started.
     ///
     /// # Errors
     /// When the file cannot be read.
     pub fn starts(&self) -> io::Result<u64> {
         match fs::read_to_string(self.directory.join("starts")) {
-            // A file that is not a number was cut off by a loss of power, when a copy was about to start.
+            // After a loss of power the file may be incomplete: then a copy was about to start.
             Ok(text) => Ok(text.trim().parse().unwrap_or(1)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
             Err(error) => Err(error),
         }
     }
 
-    /// Writes how often a copy was started; makes the directory first.
+    /// Writes the number of copies that were started; creates the directory first.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -68,7 +68,8 @@ impl MovementRecord {
         self.write("starts", number.to_string().as_bytes())
     }
 
-    /// Returns the recorded end of the copy. One that cannot be read counts as none: the copy then goes on, and ends again.
+    /// Returns the recorded end of the copy; `None` too when the record cannot be read: the copy then continues and
+    /// ends again.
     #[must_use]
     pub fn end(&self) -> Option<RecordedEnd> {
         let bytes = fs::read(self.directory.join("end")).ok()?;
@@ -91,7 +92,7 @@ impl MovementRecord {
         lines.filter_map(|line| serde_json::from_str(&line).ok()).collect()
     }
 
-    /// Whether a process works on the movement. One that an earlier agent started may not have ended yet.
+    /// Whether a process works on the movement: a process of an earlier agent may not have ended yet.
     #[must_use]
     pub fn is_locked(&self) -> bool {
         let journal = File::open(self.directory.join(JOURNAL));
@@ -101,7 +102,7 @@ impl MovementRecord {
     /// Removes the directory.
     ///
     /// # Errors
-    /// When something of it stays.
+    /// When the directory cannot be removed completely.
     pub fn remove(&self) -> io::Result<()> {
         match trees::remove(&self.directory) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -109,7 +110,7 @@ impl MovementRecord {
         }
     }
 
-    /// Writes a file that is complete or not there at all, also after a loss of power.
+    /// Replaces a file. After a loss of power, the file has either its old or its new content.
     fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let temporary = self.directory.join(format!("{name}.new"));
         let mut file = File::create(&temporary)?;
@@ -127,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_by_the_next_agent_until_it_is_removed() {
+    fn a_restarted_agent_reads_the_starts_and_the_end_that_were_written_until_they_are_removed() {
         let state = tempfile::tempdir().unwrap();
         let uid = "3f6c2d1e-8a47-4b0e-9d5b-6f1f0a7c9e21".parse().unwrap();
         let record = || MovementRecord::new(state.path(), uid);
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_that_a_process_holds_is_locked() {
+    fn a_record_is_locked_while_a_process_locks_its_journal() {
         let state = tempfile::tempdir().unwrap();
         let uid = "3f6c2d1e-8a47-4b0e-9d5b-6f1f0a7c9e21".parse().unwrap();
         let record = MovementRecord::new(state.path(), uid);
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_failures_are_listed_and_bad_lines_left_out() {
+    fn failures_returns_the_first_lines_of_the_list_and_skips_unreadable_lines() {
         let state = tempfile::tempdir().unwrap();
         let uid = "3f6c2d1e-8a47-4b0e-9d5b-6f1f0a7c9e21".parse().unwrap();
         let record = MovementRecord::new(state.path(), uid);

@@ -1,4 +1,4 @@
-//! Makes the status. Pure.
+//! Builds the status of a movement. Pure.
 
 mod words;
 
@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 
 /// Value of `commandStatus.command`.
 const COMMAND: &str = "datamover";
-/// How many failures a message lists.
+/// Maximum number of failures in a message.
 pub const LISTED: usize = 3;
 
-/// Progress of a copy at a certain moment.
+/// Progress of a copy, and when it was received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reading {
     pub progress: Progress,
@@ -24,12 +24,12 @@ pub struct Reading {
     pub began: Timestamp,
 }
 
-/// A line of the copier's list of failures.
+/// A line of the list of failures that `datamover` writes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileFailure {
     /// Path in the source.
     pub path: String,
-    /// What failed, such as `open`.
+    /// The operation that failed, such as `open`.
     pub action: String,
     pub error: String,
 }
@@ -41,7 +41,7 @@ pub struct Finish {
     pub message: String,
 }
 
-/// The status of a movement that waits, and for what.
+/// Returns the status of a waiting movement, with the reason.
 #[must_use]
 pub fn waiting(before: &NnfDataMovementStatus, why: &str) -> NnfDataMovementStatus {
     NnfDataMovementStatus {
@@ -53,7 +53,7 @@ pub fn waiting(before: &NnfDataMovementStatus, why: &str) -> NnfDataMovementStat
     }
 }
 
-/// The status of a copy that runs; `reading` is the newest progress, `began` the start of its process.
+/// Returns the status of a running copy; `reading` is its latest progress, `began` the start of its process.
 #[must_use]
 pub fn running(
     before: &NnfDataMovementStatus,
@@ -78,13 +78,13 @@ pub fn running(
     }
 }
 
-/// The status of a running copy that is to end and has not, with the reason.
+/// Returns the status of a copy that is cancelled or deleted and has not ended yet, with the reason.
 #[must_use]
 pub fn ending(before: &NnfDataMovementStatus, why: &str) -> NnfDataMovementStatus {
     NnfDataMovementStatus { message: causes::message(why), ..before.clone() }
 }
 
-/// The status of a movement that has ended; `error` is that of a failed one.
+/// Returns the status of a movement that has ended; `error` is set if it failed.
 #[must_use]
 pub fn finished(
     before: &NnfDataMovementStatus,
@@ -111,7 +111,7 @@ pub fn finished(
     }
 }
 
-/// Returns the verdict on a copier's last line; `failures` are the first lines of its list of failures.
+/// Returns the verdict on the final report of `datamover`; `failures` holds the first lines of its list of failures.
 #[must_use]
 pub fn judge(ended: &Ended, failures: &[FileFailure]) -> Finish {
     let progress = &ended.progress;
@@ -140,7 +140,7 @@ fn command_status(
     DataMovementProgress {
         command: COMMAND.to_owned(),
         elapsed_time: words::duration(elapsed),
-        // A copy that goes on counts what it keeps; the percentage never falls.
+        // A restarted copy counts the kept files again from 0; the percentage never falls.
         progress: percent.max(before.command_status.progress),
         last_message: words::progress(progress, percent, rate, is_whole),
         last_message_time: Some((*at).into()),

@@ -123,7 +123,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        health::{DrivesSeen, Seen, judge},
+        health::{CheckFacts, DrivesRead, judge},
         node::report,
         samples,
     };
@@ -149,12 +149,12 @@ mod tests {
         let group = GroupFacts { name: "vg0".into(), missing, ..GroupFacts::default() };
         let facts = Facts { groups: Some(vec![group]), ..Facts::default() };
         let observed = Observed { drives: drives.to_vec(), ..Observed::default() };
-        let seen = Seen {
+        let seen = CheckFacts {
             computes: &BTreeMap::new(),
             links: None,
             facts: Some(&facts),
-            drives: DrivesSeen::Whole { observed: &observed, unclaimed: &[], lost: &[] },
-            claimants: None,
+            drives: DrivesRead::Complete { observed: &observed, unclaimed: &[], lost: &[] },
+            block_storage_uids: None,
         };
         judge(before, &seen, now)
     }

@@ -51,8 +51,8 @@ pub(super) async fn facts(
 async fn podman_fault(context: &Context) -> Option<String> {
     let host = context.containers.clone()?;
     let no_object = ObjectUid::from(Uuid::nil());
-    let asked = daemon::blocking(move || host.observe(no_object, Logs::OfEnded));
-    let why = match tokio::time::timeout(PATIENCE, asked).await {
+    let observation = daemon::blocking(move || host.observe(no_object, Logs::OfEnded));
+    let why = match tokio::time::timeout(PATIENCE, observation).await {
         Ok(Ok(_)) => return None,
         Ok(Err(error)) => daemon::chain(&error),
         Err(_) => format!("podman did not answer within {} s", PATIENCE.as_secs()),

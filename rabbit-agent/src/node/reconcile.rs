@@ -25,7 +25,7 @@ use crate::{
     cache::Key,
     chassis::Chassis,
     fence,
-    health::{DrivesSeen, HealthState, Judgement, Seen},
+    health::{CheckFacts, DrivesRead, HealthState, Judgement},
     pass::{Context, Pass},
 };
 
@@ -34,7 +34,7 @@ use crate::{
 pub struct NodeView {
     pub object: Option<Arc<NnfNode>>,
     pub chassis: Chassis,
-    pub claimants: BTreeSet<ObjectUid>,
+    pub block_storage_uids: BTreeSet<ObjectUid>,
     /// Namespaces in the statuses of NnfNodeBlockStorages, each with the name of its object. Leaves out objects
     /// that are being deleted.
     pub reported: BTreeMap<NamespaceId, String>,
@@ -134,18 +134,20 @@ fn judge(
 ) -> Judgement {
     let unclaimed: Vec<String> = seen
         .iter()
-        .flat_map(|(seen, _)| report::unclaimed(&seen.namespaces, &view.claimants))
+        .flat_map(|(seen, _)| report::unclaimed(&seen.namespaces, &view.block_storage_uids))
         .map(|id| id.id.to_string())
         .collect();
-    let drives = seen.map_or(DrivesSeen::Failed, |(observed, lost)| DrivesSeen::Whole {
+    let drives = seen.map_or(DrivesRead::Failed, |(observed, lost)| DrivesRead::Complete {
         observed,
         unclaimed: &unclaimed,
         lost,
     });
-    let claimants = Some(&view.claimants);
+    let block_storage_uids = Some(&view.block_storage_uids);
     let computes = &view.chassis.slots();
-    let judged =
-        health.judge(&Seen { computes, links: None, facts, drives, claimants }, Instant::now());
+    let judged = health.judge(
+        &CheckFacts { computes, links: None, facts, drives, block_storage_uids },
+        Instant::now(),
+    );
     let (free, allocated) = seen
         .map_or((0, 0), |(seen, _)| (allocatable(seen, spread), report::allocated(&seen.drives)));
     health.publish(&judged, free.saturating_add(allocated), allocated);
@@ -163,9 +165,9 @@ async fn report_links(
 ) -> Result<(), WriteError> {
     let Some(probe) = health.probe() else { return Ok(()) };
     let links = daemon::blocking(move || probe.links()).await;
-    let (facts, drives, claimants) = (None, DrivesSeen::NotAsked, None);
+    let (facts, drives, block_storage_uids) = (None, DrivesRead::NotRead, None);
     let computes = &view.chassis.slots();
-    let seen = Seen { computes, links: Some(&links), facts, drives, claimants };
+    let seen = CheckFacts { computes, links: Some(&links), facts, drives, block_storage_uids };
     let judged: Judgement = health.judge(&seen, Instant::now());
     health.publish_conditions(&judged);
     let Some(status) = object.status.as_ref().filter(|status| status.status.is_some()) else {

@@ -111,12 +111,12 @@ pub fn allocated(drives: &[Drive]) -> u64 {
 /// cannot know whose data they hold.
 pub fn unclaimed<'a>(
     namespaces: &'a [Namespace],
-    claimants: &BTreeSet<ObjectUid>,
+    block_storage_uids: &BTreeSet<ObjectUid>,
 ) -> Vec<&'a Namespace> {
-    let claimed = |namespace: &Namespace| {
-        namespace.owner.allocation().is_some_and(|id| claimants.contains(&id.owner))
+    let has_object = |namespace: &Namespace| {
+        namespace.owner.allocation().is_some_and(|id| block_storage_uids.contains(&id.owner))
     };
-    namespaces.iter().filter(|namespace| !claimed(namespace)).collect()
+    namespaces.iter().filter(|namespace| !has_object(namespace)).collect()
 }
 
 /// Returns the namespaces that an object's status names but no drive has. Namespaces on drives that cannot be used are

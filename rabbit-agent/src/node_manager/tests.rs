@@ -63,7 +63,7 @@ fn another_controller_is_rejected() {
 }
 
 #[test]
-fn nothing_is_served_by_default() {
+fn no_address_is_served_by_default() {
     let addresses = |args: &[&str]| {
         let args = parsed(args).unwrap().node_manager;
         [args.probes(), args.metrics()].map(|at| at.map(|at| at.to_string()))

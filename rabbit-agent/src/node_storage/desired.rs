@@ -140,9 +140,9 @@ impl Builder<'_> {
         let default = temporary.mount_point(&name, index).map_err(NodeStorageError::Temporary)?;
         let variables = self.variables(index, &volume, &default)?;
         volume.layer = self.layer(&variables)?;
-        let asked = storage::template::expand("$TEMP_DIR", &variables);
+        let path = storage::template::expand("$TEMP_DIR", &variables);
         let temporary =
-            MountPoint::parse(&asked, &temporary.roots).map_err(NodeStorageError::Temporary)?;
+            MountPoint::parse(&path, &temporary.roots).map_err(NodeStorageError::Temporary)?;
         let scope = HookScope::file_system(&id);
         let rabbit = &self.lines.file_system_commands.rabbit_commands;
         let raw = self.kind == FileSystemKind::Raw;
@@ -165,7 +165,7 @@ impl Builder<'_> {
         let setup = &self.lines.user_commands;
         let raw = self.kind == FileSystemKind::Raw;
         let mut hooks = Vec::new();
-        for (phase, asked) in [
+        for (phase, command_lines) in [
             (HookPoint::PostActivate, &setup.post_activate),
             (HookPoint::PostSetup, &setup.post_setup),
             (HookPoint::PreTeardown, &setup.pre_teardown),
@@ -175,7 +175,7 @@ impl Builder<'_> {
             // A raw device has no mount that a hook after the set-up or before the tear-down could use.
             if !raw || !matches!(phase, HookPoint::PostSetup | HookPoint::PreTeardown) {
                 let name = format!("userCommands.{}", phase.as_str());
-                hooks.extend(lines.hooks(scope, phase, &name, asked)?);
+                hooks.extend(lines.hooks(scope, phase, &name, command_lines)?);
             }
         }
         Ok(hooks)

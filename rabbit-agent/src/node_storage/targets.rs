@@ -131,11 +131,11 @@ impl Builder<'_> {
         let first_of_all = self.kind == LustreTargetType::Ost && number == 0;
         let field = self.field();
         let lines = Lines { profile: self.profile, root: &field, variables: &variables };
-        let asked = &self.options.command_lines;
+        let commands = &self.options.command_lines;
         let hooks = |phase: HookPoint, list| lines.hooks(&scope, phase, phase.as_str(), list);
         let mut hooks = [
-            hooks(HookPoint::PostActivate, &asked.post_activate)?,
-            hooks(HookPoint::PreDeactivate, &asked.pre_deactivate)?,
+            hooks(HookPoint::PostActivate, &commands.post_activate)?,
+            hooks(HookPoint::PreDeactivate, &commands.pre_deactivate)?,
         ]
         .concat();
         let client = match first_of_all {
@@ -214,14 +214,14 @@ impl Builder<'_> {
     }
 
     fn lines(&self, lines: Lines<'_>) -> Result<TargetLines, NodeStorageError> {
-        let asked = &self.options.command_lines;
+        let commands = &self.options.command_lines;
         Ok(TargetLines {
-            create: lines.line("zpoolCreate", &asked.zpool_create)?,
-            destroy: lines.line("zpoolDestroy", &asked.zpool_destroy)?,
-            replace: lines.line("zpoolReplace", &asked.zpool_replace)?,
-            mkfs: lines.line("mkfs", &asked.mkfs)?,
-            mount: lines.line("mountTarget", &asked.mount_target)?,
-            unmount: lines.line("unmountTarget", &asked.unmount_target)?,
+            create: lines.line("zpoolCreate", &commands.zpool_create)?,
+            destroy: lines.line("zpoolDestroy", &commands.zpool_destroy)?,
+            replace: lines.line("zpoolReplace", &commands.zpool_replace)?,
+            mkfs: lines.line("mkfs", &commands.mkfs)?,
+            mount: lines.line("mountTarget", &commands.mount_target)?,
+            unmount: lines.line("unmountTarget", &commands.unmount_target)?,
         })
     }
 
@@ -247,18 +247,18 @@ impl Builder<'_> {
         variables.insert("$MOUNT_PATH".to_owned(), temporary.to_string());
         let root = "data.lustreStorage.clientOptions.commandlines";
         let lines = Lines { profile: self.profile, root, variables: &variables };
-        let asked = &self.client.command_lines;
+        let commands = &self.client.command_lines;
         for (phase, name, list) in [
-            (HookPoint::PostSetup, "rabbitPostSetup", &asked.rabbit_post_setup),
-            (HookPoint::PreTeardown, "rabbitPreTeardown", &asked.rabbit_pre_teardown),
-            (HookPoint::PostTeardown, "rabbitPostTeardown", &asked.rabbit_post_teardown),
+            (HookPoint::PostSetup, "rabbitPostSetup", &commands.rabbit_post_setup),
+            (HookPoint::PreTeardown, "rabbitPreTeardown", &commands.rabbit_pre_teardown),
+            (HookPoint::PostTeardown, "rabbitPostTeardown", &commands.rabbit_post_teardown),
         ] {
             hooks.extend(lines.hooks(scope, phase, name, list)?);
         }
         Ok(LustreClient {
             source: expand("$MGS_NID:/$FS_NAME", &variables),
             temporary,
-            mount: lines.line("mountRabbit", &asked.mount_rabbit)?,
+            mount: lines.line("mountRabbit", &commands.mount_rabbit)?,
         })
     }
 }

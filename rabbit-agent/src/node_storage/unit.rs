@@ -73,8 +73,8 @@ async fn converge_in_rounds(
         if places.is_empty() {
             continue;
         }
-        let wanted = places.iter().map(|place| desired(units[*place].clone())).collect();
-        let results = context.converge(wanted).await;
+        let units_of_turn = places.iter().map(|place| desired(units[*place].clone())).collect();
+        let results = context.converge(units_of_turn).await;
         for (place, result) in places.into_iter().zip(results) {
             outcomes[place] = Some(result);
         }

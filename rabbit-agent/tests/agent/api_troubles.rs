@@ -50,7 +50,7 @@ async fn check_recovery_from_refusal(
     bench.refuse(move |request| matches(request).then(refusal));
     bench.start();
     // By now every watch has failed at least once, and one of the watches has retried.
-    bench.until_asked(before.0 + 9, |_, _| true).await;
+    bench.until_requested(before.0 + 9, |_, _| true).await;
     assert_eq!(*bench.unmounted.borrow(), before.1, "what is mounted stays mounted");
     let wrote =
         bench.requests().into_iter().skip(before.0).filter(|(method, _)| method != Method::GET);
@@ -103,7 +103,9 @@ async fn writes_refused_for_a_while_are_repeated() {
     let before = bench.requests().len();
     let mounts = *bench.mounted.borrow();
     bench.make::<ClientMount>(RABBIT, client_mount(MOUNT, &["compute-01"])).await;
-    bench.until_asked(2, |method, path| *method == Method::PATCH && path.ends_with(MOUNT)).await;
+    bench
+        .until_requested(2, |method, path| *method == Method::PATCH && path.ends_with(MOUNT))
+        .await;
     assert_eq!(*bench.mounted.borrow(), mounts, "nothing is mounted without a finalizer");
     assert!(bench.requests().len() > before);
     bench.admit();
@@ -120,7 +122,7 @@ async fn answer_404_once(bench: &Bench, path: String, write: impl AsyncFnOnce())
         refused.then_some(Refused::Status(404, "404 page not found"))
     });
     write().await;
-    bench.until_asked(tries + 1, is_write).await;
+    bench.until_requested(tries + 1, is_write).await;
     bench.admit();
 }
 
@@ -167,7 +169,7 @@ async fn start_without<K: Kind>() {
     bench.start();
     let list = format!("/{}", K::plural(&()));
     // This request is the second attempt, so the agent survived the first.
-    bench.until_asked(2, |_, path| path.ends_with(&list)).await;
+    bench.until_requested(2, |_, path| path.ends_with(&list)).await;
     assert!(!bench.status.is_ready(), "the agent is not ready");
     install(&bench, missing).await;
     let computes = system(&[("compute-01", 0)]);
@@ -178,12 +180,12 @@ async fn start_without<K: Kind>() {
 }
 
 #[tokio::test]
-async fn a_missing_kind_that_the_agent_reports_is_waited_for() {
+async fn the_agent_waits_for_a_missing_kind_that_it_reports() {
     start_without::<NnfNodeBlockStorage>().await;
 }
 
 #[tokio::test]
-async fn a_missing_kind_that_the_agent_only_reads_is_waited_for() {
+async fn the_agent_waits_for_a_missing_kind_that_it_only_reads() {
     start_without::<NnfStorageProfile>().await;
 }
 

@@ -376,7 +376,11 @@ impl Bench {
     }
 
     /// Waits until the agent has sent this many requests that match `holds`.
-    pub(crate) async fn until_asked(&self, count: usize, holds: impl Fn(&Method, &str) -> bool) {
+    pub(crate) async fn until_requested(
+        &self,
+        count: usize,
+        holds: impl Fn(&Method, &str) -> bool,
+    ) {
         let mut requests = self.gate.requests.subscribe();
         let enough = requests.wait_for(|requests| {
             requests.iter().filter(|(method, path)| holds(method, path)).count() >= count

@@ -46,8 +46,8 @@ async fn access_is_granted_by_slot_and_withdrawn() {
 #[tokio::test]
 async fn a_compute_that_moved_has_access_only_at_its_new_slot() {
     let bench = Bench::new().await;
-    let asked = block_storage(NAME, &[(MIB, &[RABBIT, "compute-03"])]);
-    bench.make::<NnfNodeBlockStorage>(RABBIT, asked).await;
+    let new_object = block_storage(NAME, &[(MIB, &[RABBIT, "compute-03"])]);
+    bench.make::<NnfNodeBlockStorage>(RABBIT, new_object).await;
     bench.until(NAME, "ready", block_ready).await;
     let computes = system(&[("compute-01", 0), ("compute-02", 6), ("compute-03", 3)]);
     let patch = json!({"spec": {"storageNodes": computes["spec"]["storageNodes"]}});
@@ -67,8 +67,8 @@ async fn a_compute_that_moved_has_access_only_at_its_new_slot() {
 #[tokio::test]
 async fn an_unknown_compute_changes_nothing_until_it_is_configured() {
     let bench = Bench::new().await;
-    let asked = block_storage(NAME, &[(MIB, &[RABBIT]), (MIB, &[RABBIT, "compute-77"])]);
-    bench.make::<NnfNodeBlockStorage>(RABBIT, asked).await;
+    let new_object = block_storage(NAME, &[(MIB, &[RABBIT]), (MIB, &[RABBIT, "compute-77"])]);
+    bench.make::<NnfNodeBlockStorage>(RABBIT, new_object).await;
     let object: NnfNodeBlockStorage = bench.until(NAME, "refused", block_failed).await;
     let error = object.status.unwrap().error.unwrap();
     let user = error.user_message.unwrap();
@@ -171,7 +171,7 @@ async fn a_full_disk_beneath_file_drives_is_reported_with_its_numbers() {
 }
 
 #[tokio::test]
-async fn namespaces_without_record_are_adopted_by_status_and_unclaimed_ones_stay() {
+async fn namespaces_without_record_are_adopted_by_status_and_namespaces_without_object_stay() {
     let mut bench = Bench::new().await;
     bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &[(MIB, &[RABBIT])])).await;
     bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage("going", &[(MIB, &[RABBIT])])).await;

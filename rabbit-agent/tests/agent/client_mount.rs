@@ -69,7 +69,7 @@ async fn a_mount_stays_while_the_existence_of_its_profile_is_unknown() {
     drop(profiles.delete(PROFILE, &DeleteParams::default()).await.unwrap());
     bench.delete::<ClientMount>(MOUNT).await;
     bench.start();
-    bench.until_asked(2, reads_profile).await;
+    bench.until_requested(2, reads_profile).await;
     assert_eq!(bench.host.applied().len(), before);
     bench.admit();
     bench.until_gone::<ClientMount>(MOUNT).await;
@@ -157,7 +157,9 @@ async fn an_object_deleted_before_its_finalizer_frees_its_path() {
         is_patch.then_some(Refused::Status(403, "cannot patch"))
     });
     let first = bench.make::<ClientMount>(RABBIT, client_mount(MOUNT, &COMPUTES[..1])).await;
-    bench.until_asked(1, |method, path| *method == Method::PATCH && path.ends_with(MOUNT)).await;
+    bench
+        .until_requested(1, |method, path| *method == Method::PATCH && path.ends_with(MOUNT))
+        .await;
     bench.delete::<ClientMount>(MOUNT).await;
     bench.admit();
     // If two objects were created within one second, either may come first.
@@ -271,7 +273,9 @@ async fn an_object_changed_and_deleted_before_its_finalizer_blocks_no_storage() 
     bench.make::<ClientMount>(RABBIT, client_mount(MOUNT, &COMPUTES[..1])).await;
     let moved = client_mount(MOUNT, &COMPUTES[..2])["spec"]["mounts"][1].clone();
     bench.change::<ClientMount>(MOUNT, json!({"spec": {"mounts": [moved]}})).await;
-    bench.until_asked(1, |method, path| *method == Method::PATCH && path.ends_with(MOUNT)).await;
+    bench
+        .until_requested(1, |method, path| *method == Method::PATCH && path.ends_with(MOUNT))
+        .await;
     bench.delete::<ClientMount>(MOUNT).await;
     bench.until_gone::<ClientMount>(MOUNT).await;
     bench.admit();

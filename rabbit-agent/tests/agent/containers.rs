@@ -122,7 +122,7 @@ async fn a_container_has_its_files_and_variables_and_no_privileges() {
 }
 
 #[tokio::test]
-async fn a_missing_config_map_is_named_and_waited_for() {
+async fn containers_wait_for_a_missing_config_map_that_the_status_names() {
     if !gate::podman() {
         return;
     }

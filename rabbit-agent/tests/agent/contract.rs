@@ -32,7 +32,7 @@ async fn job(bench: &Bench, count: usize) {
 }
 
 #[tokio::test]
-async fn even_an_invalid_object_gets_a_finalizer() {
+async fn an_invalid_object_gets_a_finalizer_too() {
     let bench = Bench::new().await;
     let mut mount = client_mount(MOUNT, &["compute-01"]);
     mount["metadata"]["labels"] = json!({});

@@ -64,7 +64,7 @@ async fn a_pulled_drive_causes_an_event_of_the_nnf_node() {
 }
 
 #[tokio::test]
-async fn refused_events_disturb_nothing_and_are_tried_once() {
+async fn an_api_that_refuses_events_does_not_disturb_the_agent_and_gets_each_event_once() {
     let bench = Bench::new().await;
     let is_event =
         |method: &Method, path: &str| *method == Method::POST && path.ends_with("/events");
@@ -75,7 +75,7 @@ async fn refused_events_disturb_nothing_and_are_tried_once() {
     for name in ["first", "second", "third"] {
         bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(name, &[(MIB, &[RABBIT])])).await;
         bench.until(name, "ready", block_ready).await;
-        bench.until_asked(1, is_event).await;
+        bench.until_requested(1, is_event).await;
     }
     let requests = bench.requests();
     assert_eq!(requests.iter().filter(|(method, path)| is_event(method, path)).count(), 1);

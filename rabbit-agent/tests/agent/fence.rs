@@ -54,11 +54,11 @@ fn response(bench: &Bench, number: u8, node: &str) -> PathBuf {
 }
 
 /// Writes a request as the sites' agent does, without a rename.
-fn ask(bench: &Bench, number: u8, node: &str) {
-    ask_for(bench, number, node, "off");
+fn write_request(bench: &Bench, number: u8, node: &str) {
+    write_request_for(bench, number, node, "off");
 }
 
-fn ask_for(bench: &Bench, number: u8, node: &str, action: &str) {
+fn write_request_for(bench: &Bench, number: u8, node: &str, action: &str) {
     let body = json!({
         "request_id": format!("{ID}{number}"), "timestamp": "2026-06-01T07:12:09+00:00",
         "action": action, "target_node": node, "recorder_node": RABBIT
@@ -85,7 +85,7 @@ async fn answer(bench: &Bench, number: u8, node: &str) -> Value {
 }
 
 async fn fence(bench: &Bench, number: u8, node: &str) -> Value {
-    ask(bench, number, node);
+    write_request(bench, number, node);
     answer(bench, number, node).await
 }
 
@@ -152,7 +152,10 @@ async fn a_fenced_compute_has_no_gfs2_until_its_answer_is_deleted() {
         "{answer}"
     );
     let message = answer["message"].as_str().unwrap();
-    assert!(message.contains("2 were detached") && message.contains("DLM was told"), "{message}");
+    assert!(
+        message.contains("2 were detached") && message.contains("DLM was informed"),
+        "{message}"
+    );
     assert_eq!(
         acknowledgements(&bench),
         "fence_ack 5 1 1\n",
@@ -240,7 +243,7 @@ async fn an_unproved_fence_fails_and_is_not_acknowledged_to_dlm() {
 
     assert!(refused(3, RABBIT).await.contains("itself"));
     assert!(refused(4, "compute-77").await.contains("no compute of this rabbit"));
-    ask_for(&bench, 5, NODE, "on");
+    write_request_for(&bench, 5, NODE, "on");
     let answer = answer(&bench, 5, NODE).await;
     assert!(
         answer["success"] == false && answer["message"].as_str().unwrap().contains("\"on\""),
@@ -269,7 +272,7 @@ async fn a_fence_waits_for_an_attachment_to_its_node() {
     let (hold, attached) = bench.hold(gives);
     bench.make::<NnfNodeBlockStorage>(RABBIT, shared(NAME, &[RABBIT, NODE])).await;
     attached.await.unwrap();
-    ask(&bench, 0, NODE);
+    write_request(&bench, 0, NODE);
     // A request for another compute is answered while the pass still waits.
     let other = fence(&bench, 1, "compute-01").await;
     assert_eq!(other["success"], json!(true), "{other}");
@@ -307,13 +310,13 @@ async fn a_fence_does_not_wait_for_a_pass_that_attaches_later() {
 /// but the request is still there.
 #[tokio::test]
 async fn a_fence_is_completed_after_a_crash() {
-    for point in ["asked", "detached", "answered"] {
+    for point in ["requested", "detached", "answered"] {
         let mut bench = sharing().await;
         bench.stop().await;
-        ask(&bench, 0, NODE);
+        write_request(&bench, 0, NODE);
         let body: Value =
             serde_json::from_slice(&fs::read(request(&bench, 0, NODE)).unwrap()).unwrap();
-        if point != "asked" {
+        if point != "requested" {
             let seen = bench.host.observe(&Desired::Inventory).unwrap();
             let object: NnfNodeBlockStorage = bench.get(NAME).await;
             let uid = object.metadata.uid.unwrap().parse().unwrap();
@@ -353,7 +356,7 @@ async fn a_fence_without_a_written_answer_is_not_acknowledged_to_dlm() {
     let bench = sharing().await;
     let in_the_way = response(&bench, 0, NODE);
     fs::create_dir(&in_the_way).unwrap();
-    ask(&bench, 0, NODE);
+    write_request(&bench, 0, NODE);
     // The answer was written, but its rename failed.
     until(&in_the_way.with_file_name(format!(".{}", name(0, NODE))), true).await;
     assert!(request(&bench, 0, NODE).exists());
@@ -368,7 +371,7 @@ async fn a_fence_without_a_written_answer_is_not_acknowledged_to_dlm() {
 async fn a_refusal_left_by_a_crash_is_not_acknowledged_to_dlm() {
     let mut bench = sharing().await;
     bench.stop().await;
-    ask(&bench, 0, NODE);
+    write_request(&bench, 0, NODE);
     fs::write(response(&bench, 0, NODE), r#"{"success": false}"#).unwrap();
     bench.start();
     let answer = answer(&bench, 0, NODE).await;
@@ -380,7 +383,7 @@ async fn a_refusal_left_by_a_crash_is_not_acknowledged_to_dlm() {
 }
 
 #[tokio::test]
-async fn unclaimed_namespaces_are_detached_too() {
+async fn a_fence_detaches_namespaces_without_object_too() {
     let bench = sharing().await;
     // The object is deleted by force: its finalizers are removed, and the agent learns of it only when the fence reads
     // the API.
@@ -489,7 +492,7 @@ async fn unreadable_directories_are_read_again() {
 }
 
 #[tokio::test]
-async fn a_torn_request_is_ignored_until_it_is_complete() {
+async fn an_incomplete_request_is_ignored_until_it_is_complete() {
     let bench = sharing().await;
     let path = request(&bench, 0, NODE);
     fs::write(&path, "{\"request_id\": ").unwrap();
@@ -509,7 +512,7 @@ async fn a_failed_acknowledgement_to_dlm_is_in_the_message() {
     assert_eq!(answer["success"], json!(true));
     let message = answer["message"].as_str().unwrap();
     assert!(
-        message.contains("DLM could not be told") && message.contains("no nodeid"),
+        message.contains("DLM could not be informed") && message.contains("no nodeid"),
         "{message}"
     );
 }

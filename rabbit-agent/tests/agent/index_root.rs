@@ -100,7 +100,7 @@ async fn each_compute_has_a_link_to_the_allocation_it_mounts() {
 }
 
 #[tokio::test]
-async fn computes_with_access_but_without_a_client_mount_are_waited_for() {
+async fn the_index_tree_waits_for_computes_with_access_but_without_a_client_mount() {
     let bench = bench().await;
     bench.file_systems(2).await;
     grant(&bench, "compute-02", "compute-01").await;
@@ -127,7 +127,7 @@ async fn links_stay_while_the_api_does_not_list_client_mounts() {
     let before = bench.requests().iter().filter(|(_, path)| asks(path)).count();
     grant(&bench, "compute-03", "compute-01").await;
     create_mount(&bench, "compute-01", COMPUTES, 1, &workflow()).await;
-    bench.until_asked(before + 2, |_, path| asks(path)).await;
+    bench.until_requested(before + 2, |_, path| asks(path)).await;
     until_links(&bench, &["compute-03 -> node-0"]).await;
     assert!(mount_ready(&bench.get(MOUNT).await));
     bench.admit();

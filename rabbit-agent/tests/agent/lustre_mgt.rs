@@ -163,7 +163,7 @@ async fn an_unrecorded_erasure_is_repeated_before_its_name_is_given_out() {
     });
     let before = bench.requests().iter().filter(|(method, path)| is_status(method, path)).count();
     bench.change::<NnfLustreMgt>("mgt", claims(&[])).await;
-    bench.until_asked(before + 1, is_status).await;
+    bench.until_requested(before + 1, is_status).await;
     bench.stop().await;
     let interrupted: NnfLustreMgt = bench.get("mgt").await;
     assert_eq!(names(&interrupted), ["aaaaaaaa"]);
@@ -210,7 +210,7 @@ async fn a_crash_between_config_map_and_status_skips_no_name() {
         is_status(request.method(), request.uri().path()).then_some(Refused::Away)
     });
     bench.make::<NnfLustreMgt>(RABBIT, with_config_map("names")).await;
-    bench.until_asked(1, is_status).await;
+    bench.until_requested(1, is_status).await;
     bench.stop().await;
     let next = json!({"status": {"fsNameNext": "cccccccc"}});
     bench.status::<NnfLustreMgt>("mgt", next).await;
@@ -218,8 +218,8 @@ async fn a_crash_between_config_map_and_status_skips_no_name() {
     let published = |method: &Method, path: &str| {
         *method == Method::PATCH && path.ends_with("configmaps/names")
     };
-    bench.until_asked(1, published).await;
-    bench.until_asked(2, is_status).await;
+    bench.until_requested(1, published).await;
+    bench.until_requested(2, is_status).await;
     bench.stop().await;
     let data = maps.get("names").await.unwrap().data.unwrap();
     assert_eq!((&*data["NextFsName"], &*data["other"]), ("cccccccd", "kept"));
@@ -232,7 +232,7 @@ async fn a_crash_between_config_map_and_status_skips_no_name() {
 }
 
 #[tokio::test]
-async fn a_missing_config_map_is_reported_with_a_remedy_and_waited_for() {
+async fn names_wait_for_a_missing_config_map_that_is_reported_with_a_remedy() {
     let bench = Bench::new().await;
     without_config_map(&bench).await;
     bench.make::<NnfLustreMgt>(RABBIT, with_config_map("names")).await;

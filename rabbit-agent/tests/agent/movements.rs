@@ -1,4 +1,4 @@
-//! Data movements on a real XFS, as a NnfDataMovement asks.
+//! The agent carries out NnfDataMovements on a real XFS.
 
 mod site;
 
@@ -12,26 +12,26 @@ use api::{
 use kube::ResourceExt;
 use serde_json::json;
 pub(crate) use site::config;
-use site::{SLOW, Site, USER, has_progress, is, owner, status, waits};
+use site::{SLOW, Site, USER, has_progress, is_finished_as, owner, status, waits_for};
 
 use crate::bench::{Bench, RABBIT};
 
 const NAME: &str = "w-1-0";
 
-/// Plants as many files of 256 KiB.
+/// Creates `count` source files of 256 KiB.
 fn plant_files(site: &Site, count: usize) {
     for number in 0..count {
         site.plant(&format!("in/{number}"), &vec![7; 256 << 10]);
     }
 }
 
-/// Directories of movements that the agent keeps.
-fn records(bench: &Bench) -> usize {
+/// Returns the number of state directories of movements.
+fn state_directories(bench: &Bench) -> usize {
     fs::read_dir(&bench.movements.state).map_or(0, Iterator::count)
 }
 
 #[tokio::test]
-async fn data_comes_in_and_goes_out_as_the_user_and_leaves_nothing_behind() {
+async fn copies_in_and_out_write_files_of_the_user_and_deletion_removes_the_state_directories() {
     if !site::can_run() {
         return;
     }
@@ -41,29 +41,34 @@ async fn data_comes_in_and_goes_out_as_the_user_and_leaves_nothing_behind() {
     let bench = site.bench(|_| {}).await;
     let object = site.movement(NAME, "/in/", "/");
     bench.make::<NnfDataMovement>(RABBIT, object).await;
-    let ended = bench.until(NAME, "copied", is(Success)).await;
+    let ended = bench.until(NAME, "copied", is_finished_as(Success)).await;
     assert_eq!(ended.finalizers(), [FINALIZER]);
     let file = site.storage().join("a/file");
     assert_eq!((fs::read(&file).unwrap(), owner(&file)), (b"content".to_vec(), USER));
-    let told = status(&ended);
-    let progress = &told.command_status;
+    let final_status = status(&ended);
+    let progress = &final_status.command_status;
     assert_eq!((progress.progress, progress.files, progress.items), (Some(100), Some(2), Some(3)));
     assert_eq!((&*progress.data, &*progress.command), ("7 B", "datamover"));
-    assert!(told.end_time >= told.start_time && told.start_time.is_some(), "{told:?}");
-    assert_eq!((told.restarts, &*told.message, told.error), (0, "", None));
-    bench.make::<NnfDataMovement>(RABBIT, site.out("w-2-0", "/a", "/out", "rabbit-1-0")).await;
-    bench.until("w-2-0", "copied out", is(Success)).await;
+    assert!(
+        final_status.end_time >= final_status.start_time && final_status.start_time.is_some(),
+        "{final_status:?}"
+    );
+    assert_eq!((final_status.restarts, &*final_status.message, final_status.error), (0, "", None));
+    bench
+        .make::<NnfDataMovement>(RABBIT, site.movement_out("w-2-0", "/a", "/out", "rabbit-1-0"))
+        .await;
+    bench.until("w-2-0", "copied out", is_finished_as(Success)).await;
     let file = site.home().join("out/rabbit-1-0/a/file");
     assert_eq!((fs::read(&file).unwrap(), owner(&file)), (b"content".to_vec(), USER));
     for name in [NAME, "w-2-0"] {
         bench.delete::<NnfDataMovement>(name).await;
         bench.until_gone::<NnfDataMovement>(name).await;
     }
-    assert_eq!(records(&bench), 0);
+    assert_eq!(state_directories(&bench), 0);
 }
 
 #[tokio::test]
-async fn the_next_agent_goes_on_with_what_an_earlier_one_began() {
+async fn a_restarted_agent_continues_an_interrupted_movement() {
     if !site::can_run() {
         return;
     }
@@ -75,14 +80,14 @@ async fn the_next_agent_goes_on_with_what_an_earlier_one_began() {
     bench.stop().await;
     bench.movements.rate = None;
     bench.start();
-    let ended = bench.until(NAME, "copied", is(Success)).await;
-    let told = status(&ended);
-    assert_eq!((told.restarts, told.command_status.files), (1, Some(16)));
+    let ended = bench.until(NAME, "copied", is_finished_as(Success)).await;
+    let final_status = status(&ended);
+    assert_eq!((final_status.restarts, final_status.command_status.files), (1, Some(16)));
     assert_eq!(fs::read_dir(site.storage().join("in")).unwrap().count(), 16);
 }
 
 #[tokio::test]
-async fn a_movement_that_runs_is_cancelled_and_leaves_no_temporary_files() {
+async fn cancelling_a_running_movement_leaves_no_temporary_files() {
     if !site::can_run() {
         return;
     }
@@ -92,13 +97,13 @@ async fn a_movement_that_runs_is_cancelled_and_leaves_no_temporary_files() {
     bench.make::<NnfDataMovement>(RABBIT, site.movement(NAME, "/in", "/")).await;
     bench.until(NAME, "on its way", has_progress).await;
     bench.change::<NnfDataMovement>(NAME, json!({"spec": {"cancel": true}})).await;
-    let ended = bench.until(NAME, "cancelled", is(Cancelled)).await;
+    let ended = bench.until(NAME, "cancelled", is_finished_as(Cancelled)).await;
     assert_eq!(status(&ended).message, "cancelled");
-    assert_eq!(site.temporary(), [""; 0].map(Into::<std::path::PathBuf>::into));
+    assert_eq!(site.temporary_files(), [""; 0].map(Into::<std::path::PathBuf>::into));
 }
 
 #[tokio::test]
-async fn a_deleted_movement_goes_once_its_process_and_its_temporary_files_are_gone() {
+async fn a_deleted_movement_disappears_once_its_process_and_its_temporary_files_are_gone() {
     if !site::can_run() {
         return;
     }
@@ -107,21 +112,21 @@ async fn a_deleted_movement_goes_once_its_process_and_its_temporary_files_are_go
     let mut bench = site.bench(|config| config.rate = Some(SLOW)).await;
     bench.make::<NnfDataMovement>(RABBIT, site.movement(NAME, "/in", "/")).await;
     bench.until(NAME, "on its way", has_progress).await;
-    // The next agent finds the deletion before it goes on.
+    // The restarted agent reads the deletion before it would continue the copy.
     bench.stop().await;
     bench.delete::<NnfDataMovement>(NAME).await;
     bench.start();
     bench.until_gone::<NnfDataMovement>(NAME).await;
-    assert_eq!((site.temporary().len(), records(&bench)), (0, 0));
+    assert_eq!((site.temporary_files().len(), state_directories(&bench)), (0, 0));
     bench.make::<NnfDataMovement>(RABBIT, site.movement(NAME, "/in", "/")).await;
     bench.until(NAME, "on its way", has_progress).await;
     bench.delete::<NnfDataMovement>(NAME).await;
     bench.until_gone::<NnfDataMovement>(NAME).await;
-    assert_eq!((site.temporary().len(), records(&bench)), (0, 0));
+    assert_eq!((site.temporary_files().len(), state_directories(&bench)), (0, 0));
 }
 
 #[tokio::test]
-async fn a_missing_mount_is_waited_for_and_nothing_is_written_beneath_it() {
+async fn a_movement_waits_for_a_missing_mount_and_writes_nothing_into_its_directory() {
     if !site::can_run() {
         return;
     }
@@ -130,19 +135,19 @@ async fn a_missing_mount_is_waited_for_and_nothing_is_written_beneath_it() {
     let bench = site.bench(|_| {}).await;
     for name in [NAME, "w-1-1"] {
         bench.make::<NnfDataMovement>(RABBIT, site.movement(name, "/file", "/")).await;
-        bench.until(name, "waiting", waits("is not mounted on this rabbit")).await;
+        bench.until(name, "waiting", waits_for("is not mounted on this rabbit")).await;
     }
     bench.change::<NnfDataMovement>("w-1-1", json!({"spec": {"cancel": true}})).await;
-    let cancelled = bench.until("w-1-1", "cancelled", is(Cancelled)).await;
+    let cancelled = bench.until("w-1-1", "cancelled", is_finished_as(Cancelled)).await;
     assert_eq!(status(&cancelled).start_time, None);
     assert_eq!(fs::read_dir(site.storage()).unwrap().count(), 0);
     site.mount();
-    bench.until(NAME, "copied", is(Success)).await;
+    bench.until(NAME, "copied", is_finished_as(Success)).await;
     assert_eq!(fs::read(site.storage().join("file")).unwrap(), b"content");
 }
 
 #[tokio::test]
-async fn a_file_that_the_user_may_not_read_fails_the_movement_with_its_path() {
+async fn a_movement_fails_with_the_path_of_a_file_that_the_user_may_not_read() {
     if !site::can_run() {
         return;
     }
@@ -152,23 +157,31 @@ async fn a_file_that_the_user_may_not_read_fails_the_movement_with_its_path() {
     fs::set_permissions(secret, fs::Permissions::from_mode(0o000)).unwrap();
     let bench = site.bench(|_| {}).await;
     bench.make::<NnfDataMovement>(RABBIT, site.movement(NAME, "/in", "/")).await;
-    let ended = bench.until(NAME, "failed", is(Failed)).await;
-    let told = status(&ended);
-    assert!(told.message.starts_with("1 file or directory was not copied: "), "{}", told.message);
-    assert!(told.message.contains("sec\\nret (open): Permission denied"), "{}", told.message);
-    assert!(told.error.unwrap().debug_message.contains("sec\\nret"));
+    let ended = bench.until(NAME, "failed", is_finished_as(Failed)).await;
+    let final_status = status(&ended);
+    assert!(
+        final_status.message.starts_with("1 file or directory was not copied: "),
+        "{}",
+        final_status.message
+    );
+    assert!(
+        final_status.message.contains("sec\\nret (open): Permission denied"),
+        "{}",
+        final_status.message
+    );
+    assert!(final_status.error.unwrap().debug_message.contains("sec\\nret"));
     assert_eq!(fs::read(site.storage().join("in/open")).unwrap(), b"content");
 }
 
 #[tokio::test]
-async fn users_take_turns_for_the_places_of_a_rabbit() {
+async fn movements_run_one_at_a_time_and_users_take_turns_when_the_limit_is_1() {
     if !site::can_run() {
         return;
     }
     let site = Site::new();
     plant_files(&site, 4);
     let mut bench = site.bench(|config| config.at_once = 1).await;
-    // The agent finds them all at once.
+    // The restarted agent reads all movements at once.
     bench.stop().await;
     let names = ["a-1-0", "a-1-1", "a-1-2", "b-1-0"];
     for name in names {
@@ -183,17 +196,23 @@ async fn users_take_turns_for_the_places_of_a_rabbit() {
     bench.start();
     let mut runs = Vec::new();
     for name in names {
-        let told = status(&bench.until(name, "copied", is(Success)).await);
-        runs.push((told.start_time, told.end_time, name));
+        let final_status = status(&bench.until(name, "copied", is_finished_as(Success)).await);
+        runs.push((final_status.start_time, final_status.end_time, name));
     }
     runs.sort();
-    assert!(runs.windows(2).all(|pair| pair[0].1 <= pair[1].0), "one at a time: {runs:?}");
-    // Which user comes first is chance: objects of one second are of one age.
-    assert!(runs[..2].iter().any(|(_, _, name)| *name == "b-1-0"), "{runs:?}");
+    assert!(
+        runs.windows(2).all(|pair| pair[0].1 <= pair[1].0),
+        "two movements ran at the same time: {runs:?}"
+    );
+    // Either user may come first: objects that were created within the same second count as equally old.
+    assert!(
+        runs[..2].iter().any(|(_, _, name)| *name == "b-1-0"),
+        "the second user waited for two turns: {runs:?}"
+    );
 }
 
 #[tokio::test]
-async fn what_no_agent_can_carry_out_is_invalid_and_others_movements_are_left_alone() {
+async fn a_movement_as_root_becomes_invalid_and_a_movement_of_another_program_stays_unchanged() {
     if !site::can_run() {
         return;
     }
@@ -206,7 +225,7 @@ async fn what_no_agent_can_carry_out_is_invalid_and_others_movements_are_left_al
     let mut root = site.movement(NAME, "/file", "/");
     root["spec"]["userId"] = json!(0);
     bench.make::<NnfDataMovement>(RABBIT, root).await;
-    let ended = bench.until(NAME, "invalid", is(Invalid)).await;
+    let ended = bench.until(NAME, "invalid", is_finished_as(Invalid)).await;
     assert!(status(&ended).message.contains("spec.userId is 0"), "{:?}", status(&ended));
     assert!(ended.finalizers().is_empty());
     let theirs: NnfDataMovement = bench.get("theirs").await;
@@ -214,7 +233,7 @@ async fn what_no_agent_can_carry_out_is_invalid_and_others_movements_are_left_al
 }
 
 #[tokio::test]
-async fn a_missing_program_or_profile_is_told_with_its_remedy() {
+async fn a_missing_program_or_profile_is_reported_with_its_remedy() {
     if !site::can_run() {
         return;
     }
@@ -222,10 +241,10 @@ async fn a_missing_program_or_profile_is_told_with_its_remedy() {
     site.plant("file", b"content");
     let bench = site.bench(|config| config.datamover = "/nowhere/datamover".into()).await;
     bench.make::<NnfDataMovement>(RABBIT, site.movement(NAME, "/file", "/")).await;
-    bench.until(NAME, "waiting", waits("give its path by --datamover")).await;
+    bench.until(NAME, "waiting", waits_for("name its path with --datamover")).await;
     let mut object = site.movement("w-2-0", "/file", "/");
     object["spec"]["profileReference"]["name"] = json!("missing");
     bench.make::<NnfDataMovement>(RABBIT, object).await;
-    bench.until("w-2-0", "waiting", waits("default/missing does not exist: create it")).await;
+    bench.until("w-2-0", "waiting", waits_for("default/missing does not exist: create it")).await;
     assert!(!site.storage().join("file").exists());
 }

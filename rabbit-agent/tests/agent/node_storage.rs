@@ -97,7 +97,7 @@ async fn waiting_for_devices_is_not_an_error() {
 }
 
 #[tokio::test]
-async fn a_missing_block_storage_or_profile_is_reported_and_waited_for() {
+async fn file_systems_wait_for_a_missing_block_storage_or_profile_and_report_it() {
     let mut bench = Bench::bare().await;
     bench.start();
     bench.make::<NnfNodeStorage>(RABBIT, node_storage(NAME, 1)).await;

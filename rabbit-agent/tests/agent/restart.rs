@@ -208,9 +208,9 @@ async fn deleted_storage_waits_for_its_missing_drive() {
 #[tokio::test]
 async fn a_tear_down_reports_what_it_waits_for() {
     let mut bench = without_a_drive(|_, _| {}).await;
-    let asked = json!({"spec": {"allocations": [
+    let patch = json!({"spec": {"allocations": [
         {"capacity": 1 << 20, "access": [RABBIT, "compute-77"]}, {"capacity": 1 << 20, "access": [RABBIT]}]}});
-    bench.change::<NnfNodeBlockStorage>(NAME, asked).await;
+    bench.change::<NnfNodeBlockStorage>(NAME, patch).await;
     delete_both(&bench).await;
     bench.start();
     let waits = |storage: &NnfNodeStorage| {

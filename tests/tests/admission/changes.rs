@@ -73,12 +73,12 @@ fn creations() -> Vec<Case> {
         creation(
             "new-and-ready",
             |new| new["status"] = status("Proposal", true),
-            Some("leave them to the engine"),
+            Some("only the engine may set them"),
         ),
         creation(
             "new-and-ahead",
             |new| new["status"] = status("Setup", false),
-            Some("leave them to the engine"),
+            Some("only the engine may set them"),
         ),
         creation("new-with-shares", |new| new["status"] = status("Proposal", false), None),
     ]

@@ -53,9 +53,15 @@ fn refused(slurm: &Slurm) -> anyhow::Result<()> {
     for (line, part) in [
         ("#DW type=xfs capacity=320MiB name=second", "stands where the command belongs"),
         ("#DW jobdw type=xfs capacity=1MiB name=second # for later", "a line of its own"),
-        ("#DW copy_in source=/lus/a destination=$DW_JOB_scratch", "copies nothing"),
-        ("#DW jobdw type=xfs capacity=1MiB name=second requires=copy-offload", "copies nothing"),
-        ("#DW create_persistent type=xfs capacity=1MiB name=kept", "stands alone in a workflow"),
+        ("#DW copy_in source=/lus/a destination=$DW_JOB_scratch", "copies no data"),
+        (
+            "#DW jobdw type=xfs capacity=1MiB name=second requires=copy-offload",
+            "neither copy offload",
+        ),
+        (
+            "#DW create_persistent type=xfs capacity=1MiB name=kept",
+            "must be the only directive of its workflow",
+        ),
     ] {
         let output = slurm.try_submit(&[], &[XFS, line, "true"])?;
         let said = String::from_utf8_lossy(&output.stderr);

@@ -1,4 +1,4 @@
-//! Data movements of workflows, one line for each: how far it is, and why it waits or how it ended.
+//! Lists the data movements of workflows. Each line has progress, and the reason of a wait or the result.
 
 use api::{NnfDataMovement, names::label};
 use apiclient::list_readable;
@@ -20,24 +20,24 @@ use crate::failure::{self, Failure};
 
 const HEADER: [&str; 7] = ["RABBIT", "NAME", "STATE", "PROGRESS", "DATA", "RATE", "MESSAGE"];
 
-/// A movement.
+/// One line of the list: a movement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Line {
     rabbit: String,
     name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     workflow: Option<String>,
-    /// `Starting` or `Running`; once it has ended, the verdict.
+    /// `Starting` or `Running`; the verdict of a movement that has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<String>,
-    /// Percentage of the data that is copied.
+    /// Percentage of copied data.
     #[serde(skip_serializing_if = "Option::is_none")]
     progress: Option<i64>,
     data: String,
     rate: String,
-    /// How often the copy went on after its agent or rabbit had stopped.
+    /// How often the copy was restarted, for example after its rabbit had stopped.
     restarts: i64,
-    /// Why it waits, how it ended, or the last progress.
+    /// Why the movement waits or how it ended; otherwise its latest progress.
     message: String,
 }
 
@@ -56,11 +56,11 @@ pub(crate) async fn run(
     let listed = list_readable(client, None, &selected).await;
     let listed = listed.map_err(|error| failure::api("list NnfDataMovements", &error))?;
     let mut lines: Vec<_> = listed.items.iter().map(line).collect();
-    lines.sort_by(|one, other| (&one.name, &one.rabbit).cmp(&(&other.name, &other.rabbit)));
+    lines.sort_by(|a, b| (&a.name, &a.rabbit).cmp(&(&b.name, &b.rabbit)));
     if output.is_json() {
         output.json(&lines)?;
     } else if lines.is_empty() {
-        output.note("no data movements");
+        output.note("no data movements found");
     } else {
         let rows: Vec<_> = lines.iter().map(row).collect();
         output.table(&HEADER.map(str::to_owned), &rows)?;
@@ -68,7 +68,7 @@ pub(crate) async fn run(
     Ok(Exit::Done)
 }
 
-/// Prints every movement, and each again when it changes, until the user interrupts it.
+/// Prints all movements, and then each change, until the user interrupts the command.
 async fn watch(client: Client, selector: &str, output: Output) -> Result<(), Failure> {
     let api: Api<NnfDataMovement> = Api::all(client);
     let changes = watcher(api, Config::default().labels(selector)).default_backoff();
@@ -107,16 +107,16 @@ fn line(movement: &NnfDataMovement) -> Line {
     let status = movement.status.clone().unwrap_or_default();
     let state = status.state.as_ref().map(ToString::to_string);
     let verdict = status.status.as_ref().map(ToString::to_string);
-    let told = &status.command_status;
-    let message = if status.message.is_empty() { &told.last_message } else { &status.message };
+    let copy = &status.command_status;
+    let message = if status.message.is_empty() { &copy.last_message } else { &status.message };
     Line {
         rabbit: movement.namespace().unwrap_or_default(),
         name: movement.name_any(),
         workflow: movement.labels().get(label::WORKFLOW_NAME).cloned(),
         state: if movement.is_finished() { verdict.or(state) } else { state },
-        progress: told.progress,
-        data: told.data.clone(),
-        rate: told.rate.clone(),
+        progress: copy.progress,
+        data: copy.data.clone(),
+        rate: copy.rate.clone(),
         restarts: status.restarts,
         message: message.clone(),
     }
@@ -141,7 +141,8 @@ mod tests {
 
     use super::*;
 
-    fn told(status: &Value) -> Vec<String> {
+    /// Returns the line of a movement with this status, without rabbit and name.
+    fn printed(status: &Value) -> Vec<String> {
         let movement: NnfDataMovement = from_value(json!({
             "metadata": {"name": "w-1-0", "namespace": "rabbit-1", "labels": {label::WORKFLOW_NAME: "w"}},
             "spec": {"userId": 1, "groupId": 1},
@@ -152,27 +153,27 @@ mod tests {
     }
 
     #[test]
-    fn a_line_has_the_verdict_once_there_is_one_and_says_why() {
-        assert_eq!(told(&json!({})), ["-", "-", "", "", ""]);
+    fn a_line_shows_state_or_verdict_progress_and_message() {
+        assert_eq!(printed(&json!({})), ["-", "-", "", "", ""]);
         let waits = json!({"state": "Starting", "message": "/lus/g is not mounted"});
-        assert_eq!(told(&waits), ["Starting", "-", "", "", "/lus/g is not mounted"]);
+        assert_eq!(printed(&waits), ["Starting", "-", "", "", "/lus/g is not mounted"]);
         let copied = json!({"progress": 63, "data": "1.2 GiB", "rate": "800.0 MiB/s", "lastMessage": "63 %, about 1s left"});
         let runs = json!({"state": "Running", "commandStatus": copied});
         let figures = ["63 %", "1.2 GiB", "800.0 MiB/s"];
-        assert_eq!(told(&runs), [&["Running"][..], &figures, &["63 %, about 1s left"]].concat());
+        assert_eq!(printed(&runs), [&["Running"][..], &figures, &["63 %, about 1s left"]].concat());
         let failed = json!({"state": "Finished", "status": "Failed", "message": "no space", "commandStatus": copied});
-        assert_eq!(told(&failed), [&["Failed"][..], &figures, &["no space"]].concat());
+        assert_eq!(printed(&failed), [&["Failed"][..], &figures, &["no space"]].concat());
     }
 
     #[test]
-    fn movements_are_selected_by_their_workflow() {
-        let of = |workflow: Option<&str>| {
+    fn the_selector_names_the_workflow_and_its_namespace() {
+        let selector_of = |workflow: Option<&str>| {
             let workflow = workflow.map(str::to_owned);
             selector(&Movements { workflow, namespace: "default".to_owned(), watch: false })
         };
         let namespace = "dataworkflowservices.github.io/workflow.namespace=default";
-        assert_eq!(of(None), namespace);
+        assert_eq!(selector_of(None), namespace);
         let name = "dataworkflowservices.github.io/workflow.name=w";
-        assert_eq!(of(Some("w")), format!("{namespace},{name}"));
+        assert_eq!(selector_of(Some("w")), format!("{namespace},{name}"));
     }
 }

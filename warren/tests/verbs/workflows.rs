@@ -230,7 +230,7 @@ fn wrong_arguments_create_no_workflow() {
         assert!(stderr(&assert).contains(expected), "{}", stderr(&assert));
     };
     refused(&["run", "#DW", "--nodes", "compute-1"], "no command follows #DW");
-    refused(&["run", DIRECTIVE, "--nodes", "compute-[1-"], "is no host list");
+    refused(&["run", DIRECTIVE, "--nodes", "compute-[1-"], "is not a host list");
     refused(&["run", DIRECTIVE, "--nodes", "compute-1,compute-1"], "names compute-1 twice");
     refused(
         &["run", DIRECTIVE, "--nodes", "compute-1", "--launcher", "a {node} {nodes}"],

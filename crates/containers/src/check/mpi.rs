@@ -13,7 +13,7 @@ pub(super) fn mpi_faults(mpi: &NnfMpiSpec) -> Vec<ProfileFault> {
     let first = mpi.worker.containers.first().map(first_container_faults).unwrap_or_default();
     faults.extend(with_field("data.mpiSpec.worker", first));
     if mpi.copy_offload {
-        faults.push(ProfileFault::OffersCopies);
+        faults.push(ProfileFault::OffersCopyOffload);
     }
     let slots = mpi::slots(mpi);
     if slots < 1 {
@@ -60,33 +60,33 @@ fn unsupported_fields(mpi: &NnfMpiSpec) -> Vec<ProfileFault> {
         (
             "runPolicy.activeDeadlineSeconds",
             number(policy.active_deadline_seconds),
-            "the administrator takes it out; the job's own limit, preRunTimeoutSeconds and postRunTimeoutSeconds hold",
+            "ask the administrator to remove it; the job's own limit, preRunTimeoutSeconds and postRunTimeoutSeconds hold",
         ),
         (
             "runPolicy.backoffLimit",
             number(policy.backoff_limit),
-            "the administrator writes it as data.retryLimit",
+            "ask the administrator to write it as data.retryLimit",
         ),
         (
             "runPolicy.suspend",
             policy.suspend.filter(|is| *is).map(|is| is.to_string()),
-            "the administrator takes it out; the annotation nnf.cray.hpe.com/suspend-containers of a Workflow suspends its containers",
+            "ask the administrator to remove it; the annotation nnf.cray.hpe.com/suspend-containers of a Workflow suspends its containers",
         ),
         (
             "runPolicy.managedBy",
             text(policy.managed_by, ""),
-            "the administrator takes it out; the engine alone manages the pods",
+            "ask the administrator to remove it; the engine alone manages the pods",
         ),
         (
             "launcherCreationPolicy",
             text(mpi.launcher_creation_policy.clone(), "WaitForWorkersReady"),
-            "the administrator takes it out; a launcher starts once every worker answers",
+            "ask the administrator to remove it; a launcher starts once every worker answers",
         ),
     ];
     fields
         .into_iter()
         .filter_map(|(field, value, remedy)| {
-            Some(ProfileFault::NotCarriedOut { field, value: value?, remedy })
+            Some(ProfileFault::Unsupported { field, value: value?, remedy })
         })
         .collect()
 }

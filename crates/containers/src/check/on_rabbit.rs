@@ -29,20 +29,20 @@ fn pod_faults(at: &str, spec: &NnfPodSpec) -> Vec<ProfileFault> {
     if !spec.image_pull_secrets.is_empty() {
         faults.push(fault(
             format!("{at}.imagePullSecrets"),
-            "the administrator takes them out, and logs the rabbits in with podman login",
+            "ask the administrator to remove them, and to log the rabbits in with podman login",
         ));
     }
     if spec.priority_class_name.is_some() {
         faults.push(fault(
             format!("{at}.priorityClassName"),
-            "the administrator takes it out; the rabbit's agent has no priorities",
+            "ask the administrator to remove it; the rabbit's agent has no priorities",
         ));
     }
     let grace = spec.termination_grace_period_seconds;
     if grace.is_some_and(|seconds| !(0..=LONGEST_GRACE).contains(&seconds)) {
         faults.push(fault(
             format!("{at}.terminationGracePeriodSeconds"),
-            "the administrator sets 0 to 86400 seconds",
+            "ask the administrator to set 0 to 86400 seconds",
         ));
     }
     let containers = spec.init_containers.iter().chain(&spec.containers);
@@ -55,29 +55,29 @@ fn container_faults(container: &NnfContainer) -> Vec<ProfileFault> {
     let refusal =
         |field: &str, remedy| fault(format!("container {:?}: {field}", container.name), remedy);
     let fields = [
-        (has_source, "env.valueFrom", "the administrator writes the value"),
+        (has_source, "env.valueFrom", "ask the administrator to write the value"),
         (
             !container.env_from.is_empty(),
             "envFrom",
-            "the administrator writes the variables into env",
+            "ask the administrator to write the variables into env",
         ),
-        (container.liveness_probe.is_some(), "livenessProbe", "the administrator takes it out"),
+        (container.liveness_probe.is_some(), "livenessProbe", "ask the administrator to remove it"),
         (
             container.readiness_probe.is_some(),
             "readinessProbe",
-            "the administrator takes it out; a container is ready when it runs",
+            "ask the administrator to remove it; a container is ready when it runs",
         ),
-        (container.startup_probe.is_some(), "startupProbe", "the administrator takes it out"),
-        (container.restart_policy.is_some(), "restartPolicy", "the administrator takes it out"),
+        (container.startup_probe.is_some(), "startupProbe", "ask the administrator to remove it"),
+        (container.restart_policy.is_some(), "restartPolicy", "ask the administrator to remove it"),
         (
             !container.termination_message_path.is_empty(),
             "terminationMessagePath",
-            "the administrator takes it out; the agent reports the end of the log",
+            "ask the administrator to remove it; the agent reports the end of the log",
         ),
         (
             container.image.starts_with('-'),
             "image",
-            "the administrator writes an image's name, which does not begin with -",
+            "ask the administrator to write an image's name, which does not begin with -",
         ),
     ];
     let fields = fields.into_iter().filter(|(has, ..)| *has);
@@ -88,7 +88,7 @@ fn container_faults(container: &NnfContainer) -> Vec<ProfileFault> {
             let field = format!("resources.limits.{name}: {}", quantity.0);
             faults.push(refusal(
                 &field,
-                "the administrator gives limits of cpu and memory only, such as 500m and 4Gi",
+                "ask the administrator to give limits of cpu and memory only, such as 500m and 4Gi",
             ));
         }
     }

@@ -19,38 +19,38 @@ const MAX_SHOWN_BYTES: usize = 64;
 /// A fault of one pod of a profile.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PodFault {
-    #[error("containers is empty: the administrator adds one")]
+    #[error("containers is empty: ask the administrator to add one")]
     NoContainers,
     #[error(
-        "container {0:?}: a name has a-z, 0-9 and - and at most 63 characters; the administrator corrects it"
+        "container {0:?}: a name has a-z, 0-9 and - and at most 63 characters; ask the administrator to correct it"
     )]
     ContainerName(String),
-    #[error("container {0:?} is there twice: the administrator gives each a name of its own")]
+    #[error("container {0:?} occurs twice: ask the administrator to give each a different name")]
     SameContainer(String),
     #[error(
-        "container {0:?} has a name that is kept for Warren's own: the administrator renames it"
+        "container {0:?} has a name that is reserved for Warren's own containers: ask the administrator to rename it"
     )]
-    KeptContainer(String),
+    ReservedContainer(String),
     #[error(
-        "container {0:?} has a name that is kept for copy offload, which is not carried out here: the administrator renames it"
+        "container {0:?} has a name that is reserved for copy offload, which Warren does not support: ask the administrator to rename it"
     )]
     CopyOffload(String),
     #[error(
-        "container {name:?}: env {variable:?} is no name of a variable, which is not empty and has neither = nor control characters; the administrator corrects it"
+        "container {name:?}: env {variable:?} is not a valid name of a variable, which is not empty and has neither = nor control characters; ask the administrator to correct it"
     )]
     VariableName { name: String, variable: String },
-    #[error("container {0:?} has no image: the administrator adds one")]
+    #[error("container {0:?} has no image: ask the administrator to add one")]
     NoImage(String),
     #[error(
-        "container {0:?} has a command: the first container of a worker starts what mpirun asks for; the administrator takes command and args out"
+        "container {0:?} has a command: the first container of a worker starts what mpirun asks for; ask the administrator to remove command and args"
     )]
     WorkerCommand(String),
     #[error(
-        "container {0:?} has a readinessProbe: the first container of a worker is ready once it answers with the keys of its attempt; the administrator takes the probe out"
+        "container {0:?} has a readinessProbe: the first container of a worker is ready once it answers with the keys of its attempt; ask the administrator to remove the probe"
     )]
     WorkerProbe(String),
     #[error(
-        "container {name:?} has a volumeMount at {path}: {kept} is kept for Warren's own files; the administrator mounts it elsewhere"
+        "container {name:?} has a volumeMount at {path}: {kept} is reserved for Warren's own files; ask the administrator to mount it elsewhere"
     )]
     MountPath {
         name: String,
@@ -59,15 +59,15 @@ pub enum PodFault {
         kept: &'static str,
     },
     #[error(
-        "volume {0:?}: the name is kept for Warren's own volumes; the administrator renames it"
+        "volume {0:?}: the name is reserved for Warren's own volumes; ask the administrator to rename it"
     )]
     VolumeName(String),
     #[error(
-        "volume {0:?} is a hostPath: containers see no more of their rabbit than the storage that a directive names; the administrator takes it out"
+        "volume {0:?} is a hostPath: containers see no more of their rabbit than the storage that a directive names; ask the administrator to remove it"
     )]
     HostPath(String),
     #[error(
-        "automountServiceAccountToken is true: containers of users get no token for the API; the administrator takes it out"
+        "automountServiceAccountToken is true: containers of users get no token for the API; ask the administrator to remove it"
     )]
     Token,
 }
@@ -106,7 +106,7 @@ fn container_faults(container: &NnfContainer) -> Vec<PodFault> {
         faults.push(PodFault::ContainerName(name()));
     }
     if mpi::OWN.contains(&container.name.as_str()) {
-        faults.push(PodFault::KeptContainer(name()));
+        faults.push(PodFault::ReservedContainer(name()));
     }
     if is_copy_offload(&container.name) {
         faults.push(PodFault::CopyOffload(name()));

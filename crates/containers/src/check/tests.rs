@@ -14,7 +14,7 @@ fn package(name: &str, url: &str) -> Value {
 }
 
 #[test]
-fn a_plain_profile_has_no_faults() {
+fn a_supported_profile_has_no_faults() {
     assert!(faults_of(|_| {}).is_empty());
     let more = faults_of(|profile| {
         profile["storages"] = json!([{"name": "DW_GLOBAL_home", "pvcMode": "ReadOnlyMany"}]);
@@ -27,7 +27,7 @@ fn a_plain_profile_has_no_faults() {
 }
 
 #[test]
-fn each_fault_names_its_field_and_its_remedy() {
+fn each_fault_of_a_profile_has_its_field_and_remedy() {
     type Edit = fn(&mut Value);
     let cases: [(Edit, &str); 22] = [
         (|data| data["spec"] = Value::Null, "neither spec nor mpiSpec"),
@@ -44,20 +44,20 @@ fn each_fault_names_its_field_and_its_remedy() {
         ),
         (
             |data| data["spec"]["initContainers"] = json!([{"name": "app", "image": "i"}]),
-            "data.spec: container \"app\" is there twice",
+            "data.spec: container \"app\" occurs twice",
         ),
         (
             |data| data["spec"]["containers"][0]["name"] = json!("my-copy-offload"),
-            "kept for copy offload",
+            "reserved for copy offload",
         ),
         (|data| data["spec"]["containers"][0]["image"] = json!(""), "has no image"),
         (
             |data| data["spec"]["containers"][0]["env"] = json!([{"name": "A=B", "value": "c"}]),
-            "container \"app\": env \"A=B\" is no name of a variable",
+            "container \"app\": env \"A=B\" is not a valid name of a variable",
         ),
         (
             |data| data["spec"]["containers"][0]["env"] = json!([{"name": "A\n", "value": "c"}]),
-            "env \"A\\n\" is no name of a variable",
+            "env \"A\\n\" is not a valid name of a variable",
         ),
         (
             |data| data["spec"]["volumes"] = json!([{"name": "storage-0", "emptyDir": {}}]),
@@ -82,23 +82,23 @@ fn each_fault_names_its_field_and_its_remedy() {
                 data["spec"]["containers"][0]["volumeMounts"] =
                     json!([{"name": "v", "mountPath": "/nnf/keys"}]);
             },
-            "data.spec: container \"app\" has a volumeMount at /nnf/keys: /nnf is kept for Warren's own files; the administrator mounts it elsewhere",
+            "data.spec: container \"app\" has a volumeMount at /nnf/keys: /nnf is reserved for Warren's own files; ask the administrator to mount it elsewhere",
         ),
         (
             |data| {
                 data["spec"]["initContainers"] = json!([{"name": "first", "image": "i",
                 "volumeMounts": [{"name": "v", "mountPath": "/etc/mpi/"}]}]);
             },
-            "container \"first\" has a volumeMount at /etc/mpi/: /etc/mpi is kept",
+            "container \"first\" has a volumeMount at /etc/mpi/: /etc/mpi is reserved",
         ),
         (|data| data["numPorts"] = json!(-2), "data.numPorts is -2"),
         (
             |data| data["packages"] = json!([package("a", "ftp://server/a")]),
-            "data.packages[0].url is \"ftp://server/a\", and must begin with https:// or http://, or be the absolute path of a file that every rabbit sees: the administrator corrects it",
+            "data.packages[0].url is \"ftp://server/a\", and must begin with https:// or http://, or be the absolute path of a file that every rabbit sees: ask the administrator to correct it",
         ),
         (
             |data| data["packages"] = json!([package("a", "/lus/a"), package("a", "/lus/b")]),
-            "data.packages: \"a\" is there twice",
+            "data.packages: \"a\" occurs twice",
         ),
     ];
     for (edit, part) in cases {
@@ -109,7 +109,7 @@ fn each_fault_names_its_field_and_its_remedy() {
 }
 
 #[test]
-fn each_fault_of_mpi_names_its_field_and_its_remedy() {
+fn each_fault_of_an_mpi_spec_has_its_field_and_remedy() {
     type Edit = fn(&mut Value);
     let cases: [(Edit, &str); 18] = [
         (|_| {}, ""),
@@ -117,23 +117,23 @@ fn each_fault_of_mpi_names_its_field_and_its_remedy() {
         (|data| data["launcherCreationPolicy"] = json!("WaitForWorkersReady"), ""),
         (
             |data| data["launcherCreationPolicy"] = json!("AtStartup"),
-            "data.mpiSpec.launcherCreationPolicy is \"AtStartup\", which is not carried out here: the administrator takes it out",
+            "data.mpiSpec.launcherCreationPolicy is \"AtStartup\", which Warren does not support: ask the administrator to remove it",
         ),
         (
             |data| data["runPolicy"] = json!({"activeDeadlineSeconds": 600}),
-            "data.mpiSpec.runPolicy.activeDeadlineSeconds is 600, which is not carried out here: the administrator takes it out",
+            "data.mpiSpec.runPolicy.activeDeadlineSeconds is 600, which Warren does not support: ask the administrator to remove it",
         ),
         (
             |data| data["runPolicy"] = json!({"backoffLimit": 0}),
-            "data.mpiSpec.runPolicy.backoffLimit is 0, which is not carried out here: the administrator writes it as data.retryLimit",
+            "data.mpiSpec.runPolicy.backoffLimit is 0, which Warren does not support: ask the administrator to write it as data.retryLimit",
         ),
         (
             |data| data["runPolicy"] = json!({"suspend": true}),
-            "data.mpiSpec.runPolicy.suspend is true, which is not carried out here: the administrator takes it out; the annotation nnf.cray.hpe.com/suspend-containers",
+            "data.mpiSpec.runPolicy.suspend is true, which Warren does not support: ask the administrator to remove it; the annotation nnf.cray.hpe.com/suspend-containers",
         ),
         (
             |data| data["runPolicy"] = json!({"managedBy": "kueue.x-k8s.io/multikueue"}),
-            "data.mpiSpec.runPolicy.managedBy is \"kueue.x-k8s.io/multikueue\", which is not carried out here: the administrator takes it out",
+            "data.mpiSpec.runPolicy.managedBy is \"kueue.x-k8s.io/multikueue\", which Warren does not support: ask the administrator to remove it",
         ),
         (
             |data| data["runPolicy"] = json!({"ttlSecondsAfterFinished": -1}),
@@ -160,7 +160,7 @@ fn each_fault_of_mpi_names_its_field_and_its_remedy() {
         (|data| data["slotsPerWorker"] = json!(0), "data.mpiSpec.slotsPerWorker is 0"),
         (
             |data| data["mpiImplementation"] = json!("LAM"),
-            "data.mpiSpec.mpiImplementation is \"LAM\", which is not known: the administrator writes one of OpenMPI, Intel, MPICH",
+            "data.mpiSpec.mpiImplementation is \"LAM\", which is not known: ask the administrator to write one of OpenMPI, Intel, MPICH",
         ),
         (
             |data| data["runPolicy"] = json!({"cleanPodPolicy": "Some"}),
@@ -220,7 +220,7 @@ fn a_volume_may_be_mounted_where_warren_mounts_no_files() {
     ] {
         let faults = faults_at(path);
         assert!(
-            faults.len() == 1 && faults[0].contains("is kept for Warren's own files"),
+            faults.len() == 1 && faults[0].contains("is reserved for Warren's own files"),
             "{path}: {faults:?}"
         );
     }
@@ -264,7 +264,7 @@ fn fields_that_only_kubernetes_implements_are_refused_where_rabbits_run_containe
         (|profile| profile["spec"]["priorityClassName"] = json!("high"), "priorityClassName"),
         (
             |profile| profile["spec"]["terminationGracePeriodSeconds"] = json!(i64::MAX),
-            "data.spec.terminationGracePeriodSeconds is not carried out",
+            "data.spec.terminationGracePeriodSeconds is not supported",
         ),
         (
             |profile| {

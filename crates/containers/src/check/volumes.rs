@@ -35,11 +35,14 @@ pub(super) fn volume_faults(at: &str, spec: &NnfPodSpec) -> Vec<ProfileFault> {
         if !is_label(name) {
             faults.push(refusal(
                 "name",
-                "the administrator names it with a-z, 0-9 and -, and at most 63 characters",
+                "ask the administrator to name it with a-z, 0-9 and -, and at most 63 characters",
             ));
         }
         if !names.insert(name.as_str()) {
-            faults.push(refusal("name", "the administrator gives each volume a name of its own"));
+            faults.push(refusal(
+                "name",
+                "ask the administrator to give each volume a different name",
+            ));
         }
         faults.extend(
             refused_fields(volume).into_iter().map(|(field, remedy)| refusal(&field, remedy)),
@@ -57,7 +60,7 @@ fn refused_fields(volume: &Volume) -> Vec<Refused> {
     let object = serde_json::to_value(volume).unwrap_or_default();
     let fields = object.as_object().into_iter().flat_map(|fields| fields.keys());
     let others = fields.filter(|field| !["name", "emptyDir"].contains(&field.as_str()));
-    let remedy = "the administrator makes it an emptyDir, or takes it out; containers may write to the job's storage too";
+    let remedy = "ask the administrator to make it an emptyDir, or to remove it; containers may write to the job's storage too";
     let mut refused: Vec<Refused> = others.map(|field| (field.clone(), remedy)).collect();
     let Some(EmptyDirVolumeSource { medium, size_limit }) = volume.empty_dir.clone() else {
         if refused.is_empty() {
@@ -66,11 +69,12 @@ fn refused_fields(volume: &Volume) -> Vec<Refused> {
         return refused;
     };
     if let Some(medium) = medium.filter(|medium| !medium.is_empty()) {
-        let remedy = "the administrator takes it out; the directory is on a disk of the rabbit";
+        let remedy = "ask the administrator to remove it; the directory is on a disk of the rabbit";
         refused.push((format!("emptyDir.medium {medium}"), remedy));
     }
     if size_limit.is_some() {
-        let remedy = "the administrator takes it out; the rabbit's agent cannot limit a directory";
+        let remedy =
+            "ask the administrator to remove it; the rabbit's agent cannot limit a directory";
         refused.push(("emptyDir.sizeLimit".to_owned(), remedy));
     }
     refused
@@ -85,19 +89,21 @@ fn mount_faults(container: &NnfContainer, volumes: &BTreeSet<&str>) -> Vec<Profi
         if !volumes.contains(mount.name.as_str()) {
             faults.push(refusal(
                 "name",
-                "the administrator adds an emptyDir of this name to volumes",
+                "ask the administrator to add an emptyDir of this name to volumes",
             ));
         }
         let path = format!("mountPath {:?}", mount.mount_path);
         if !is_mount_path(&mount.mount_path) {
             let remedy =
-                "the administrator writes an absolute path beneath /, without .. and colons";
+                "ask the administrator to write an absolute path beneath /, without .. and colons";
             faults.push(refusal(&path, remedy));
         } else if !paths.insert(Path::new(&mount.mount_path)) {
-            faults.push(refusal(&path, "the administrator gives each mount a path of its own"));
+            faults
+                .push(refusal(&path, "ask the administrator to give each mount a different path"));
         }
         let unsupported = unsupported_fields(mount).into_iter();
-        faults.extend(unsupported.map(|field| refusal(&field, "the administrator takes it out")));
+        faults
+            .extend(unsupported.map(|field| refusal(&field, "ask the administrator to remove it")));
     }
     faults
 }

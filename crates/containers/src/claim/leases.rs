@@ -65,8 +65,8 @@ impl Sightings {
         let before = std::mem::take(&mut self.by_holder);
         for holder in holders {
             let version = leases.get(holder).cloned();
-            let unchanged = before.get(holder).filter(|seen| seen.version == version);
-            let since = unchanged.filter(|_| !has_gap).map_or(now, |seen| seen.since);
+            let unchanged = before.get(holder).filter(|sighting| sighting.version == version);
+            let since = unchanged.filter(|_| !has_gap).map_or(now, |sighting| sighting.since);
             self.by_holder.insert(holder.to_owned(), Sighting { version, since });
         }
         self.listed = Some(now);
@@ -75,10 +75,10 @@ impl Sightings {
     /// Returns whether a holder's Lease has been unchanged for so long that the holder must have stopped acting.
     #[must_use]
     pub fn is_expired(&self, holder: &str) -> bool {
-        let (Some(seen), Some(listed)) = (self.by_holder.get(holder), self.listed) else {
+        let (Some(sighting), Some(listed)) = (self.by_holder.get(holder), self.listed) else {
             return false;
         };
-        listed.saturating_sub(seen.since) >= EXPIRES_AFTER
+        listed.saturating_sub(sighting.since) >= EXPIRES_AFTER
     }
 }
 

@@ -9,7 +9,7 @@ use crate::{Rabbit, nodes};
 
 mod pods;
 
-/// The folders of golden files. Each has an MPI implementation, and tells whether the launcher is a worker too. The
+/// The folders of golden files. Each has an MPI implementation, and a flag whether the launcher is a worker too. The
 /// files are those that the MPI operator creates for a job `demo` with three workers of three slots each.
 const CASES: [(&str, &str, bool); 4] = [
     ("openmpi", "OpenMPI", false),
@@ -109,13 +109,13 @@ fn hosts_are_in_numeric_order_and_in_the_clusters_domain() {
 }
 
 #[test]
-fn a_name_may_be_as_long_as_the_operator_allows() {
+fn host_names_may_be_as_long_as_the_mpi_operator_allows() {
     let limits: Value = from_str(&golden("name-limits.json")).unwrap();
     for limit in limits["limits"].as_array().unwrap() {
         let number = |field: &str| usize::try_from(limit[field].as_u64().unwrap()).unwrap();
         let (rabbits, longest) = (number("replicas"), number("maxMpiJobNameLength"));
         assert_eq!(names::check_mpi(&"w".repeat(longest), rabbits), Ok(()), "{limit}");
         let error = names::check_mpi(&"w".repeat(longest + 1), rabbits).unwrap_err().to_string();
-        assert!(error.contains("has 64 characters and may have 63"), "{error}");
+        assert!(error.contains("has 64 characters, and at most 63 are possible"), "{error}");
     }
 }

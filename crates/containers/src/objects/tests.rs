@@ -65,16 +65,16 @@ fn with_storages(
     });
 }
 
-/// Returns whether `ours` contains all values of `theirs`.
-fn is_within(theirs: &Value, ours: &Value) -> bool {
-    match (theirs, ours) {
-        (Value::Object(theirs), Value::Object(ours)) => theirs
+/// Returns whether `ours` contains all values of `reference`.
+fn is_within(reference: &Value, ours: &Value) -> bool {
+    match (reference, ours) {
+        (Value::Object(reference), Value::Object(ours)) => reference
             .iter()
             .all(|(name, value)| ours.get(name).is_some_and(|ours| is_within(value, ours))),
-        (Value::Array(theirs), Value::Array(ours)) => {
-            theirs.iter().all(|value| ours.iter().any(|ours| is_within(value, ours)))
+        (Value::Array(reference), Value::Array(ours)) => {
+            reference.iter().all(|value| ours.iter().any(|ours| is_within(value, ours)))
         }
-        (theirs, ours) => theirs == ours,
+        (reference, ours) => reference == ours,
     }
 }
 
@@ -96,16 +96,16 @@ const DIFFERENCES: [(&str, &str); 9] = [
 ];
 
 #[test]
-fn a_job_has_what_the_sites_controllers_give_it_except_named_differences() {
-    let mut theirs = read_captured("job");
+fn a_job_equals_the_job_of_the_go_controllers_except_for_listed_differences() {
+    let mut reference = read_captured("job");
     for (path, _) in DIFFERENCES {
         let (parent, name) = path.rsplit_once('/').unwrap();
-        let gone = theirs.pointer_mut(parent).unwrap().as_object_mut().unwrap().remove(name);
+        let gone = reference.pointer_mut(parent).unwrap().as_object_mut().unwrap().remove(name);
         assert!(gone.is_some(), "{path} is not in the captured Job any more");
     }
     // The recorded Job also has a variable of a development set-up, the passwd and shadow files that a shell script
     // writes, and simulated devices.
-    let pod = theirs.pointer("/spec/template/spec").unwrap().clone();
+    let pod = reference.pointer("/spec/template/spec").unwrap().clone();
     let with_names = |list: &Value, kept: &[&str]| -> Vec<Value> {
         let all = list.as_array().unwrap().iter();
         all.filter(|item| kept.iter().any(|name| item["name"] == *name)).cloned().collect()
@@ -192,17 +192,17 @@ fn a_pod_sees_only_the_storage_of_its_host_and_has_no_token() {
 fn names_resolve_before_any_container_is_ready() {
     with_run(&profile(), |run| {
         let ours = to_value(service(run)).unwrap();
-        let theirs = read_captured("service");
+        let reference = read_captured("service");
         for field in ["clusterIP", "selector"] {
-            assert_eq!(ours["spec"][field], theirs["spec"][field], "{field}");
+            assert_eq!(ours["spec"][field], reference["spec"][field], "{field}");
         }
-        assert_eq!(ours["metadata"]["name"], theirs["metadata"]["name"]);
+        assert_eq!(ours["metadata"]["name"], reference["metadata"]["name"]);
         assert_eq!(ours["spec"]["publishNotReadyAddresses"], true);
     });
 }
 
 #[test]
-fn others_reach_pods_only_on_their_ports_and_the_run_reaches_all() {
+fn pods_of_the_run_reach_all_ports_and_other_hosts_only_the_published_ports() {
     let spec = |run: &Run<'_>| to_value(network_policy(run)).unwrap()["spec"].clone();
     with_run(&profile(), |run| {
         let (all, closed) = (spec(run), spec(&Run { ports: &[], ..run.clone() }));
@@ -215,7 +215,7 @@ fn others_reach_pods_only_on_their_ports_and_the_run_reaches_all() {
 }
 
 #[test]
-fn files_are_the_same_on_every_rabbit() {
+fn the_config_map_has_the_names_of_rabbits_and_computes_and_the_user_entries() {
     with_run(&profile(), |run| {
         let files = to_value(config_map(run)).unwrap()["data"].clone();
         assert_eq!(files["nnfContainerNodes"], "rabbit-1 rabbit-2");
@@ -236,7 +236,7 @@ fn files_are_the_same_on_every_rabbit() {
 }
 
 #[test]
-fn ports_are_cut_evenly_in_the_order_of_containers() {
+fn the_ports_are_divided_evenly_among_the_containers_in_their_order() {
     let mut profile = profile();
     let spec = profile.spec.data.spec.as_mut().unwrap();
     let second = api::nnf_container_profile::NnfContainer {
@@ -258,7 +258,7 @@ fn ports_are_cut_evenly_in_the_order_of_containers() {
 }
 
 #[test]
-fn the_start_deadline_is_the_profiles() {
+fn a_job_gets_the_start_deadline_of_its_profile() {
     for (given, expected) in [(None, Some(300)), (Some(0), None), (Some(60), Some(60))] {
         let mut profile = profile();
         profile.spec.data.pre_run_timeout_seconds = given;

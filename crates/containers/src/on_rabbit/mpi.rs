@@ -25,9 +25,10 @@ pub fn name_of_host(namespace: &str, host: &str) -> String {
 pub fn worker(run: &Run<'_>, index: usize) -> Option<NodeContainers> {
     let mpi = run.profile.mpi_spec.as_ref()?;
     // Index 0 in the network is the launcher's.
-    let mut made = role_object(run, index + 1, &mpi.worker, &environment::role_variables(WORKER))?;
-    made.spec.containers.first_mut()?.command = [PODHELPER, "worker"].map(str::to_owned).into();
-    Some(with_role(made, WORKER))
+    let mut object =
+        role_object(run, index + 1, &mpi.worker, &environment::role_variables(WORKER))?;
+    object.spec.containers.first_mut()?.command = [PODHELPER, "worker"].map(str::to_owned).into();
+    Some(with_role(object, WORKER))
 }
 
 /// Returns the object of the launcher, which runs on the first rabbit.
@@ -39,11 +40,11 @@ pub fn launcher(run: &Run<'_>) -> Option<NodeContainers> {
         environment::launcher_variables(run, mpi),
         environment::network_variables(),
     ];
-    let mut made = role_object(run, 0, &mpi.launcher, &variables.concat())?;
-    with_ports(run, &mut made);
-    let wait = wait_container(run, made.spec.containers.first()?);
-    made.spec.init_containers.push(wait);
-    Some(with_role(made, LAUNCHER))
+    let mut object = role_object(run, 0, &mpi.launcher, &variables.concat())?;
+    with_ports(run, &mut object);
+    let wait = wait_container(run, object.spec.containers.first()?);
+    object.spec.init_containers.push(wait);
+    Some(with_role(object, LAUNCHER))
 }
 
 fn role_object(
@@ -54,9 +55,9 @@ fn role_object(
 ) -> Option<NodeContainers> {
     let (hostname, rabbit) = network::pods(run).nth(place)?;
     let Attempt { keys, .. } = run.attempt?;
-    let mut made = pod_object(run, place.saturating_sub(1), rabbit, pod, first);
-    made.metadata.name = Some(name_of_host(run.namespace(), &hostname));
-    let spec = &mut made.spec;
+    let mut object = pod_object(run, place.saturating_sub(1), rabbit, pod, first);
+    object.metadata.name = Some(name_of_host(run.namespace(), &hostname));
+    let spec = &mut object.spec;
     spec.hostname = hostname;
     spec.keys = Some(source(run, keys));
     spec.network = Some(NodeContainersNetwork {
@@ -64,7 +65,7 @@ fn role_object(
         place: i64::try_from(place).ok()?,
         rabbits: network::pods(run).map(|(_, rabbit)| rabbit.to_owned()).collect(),
     });
-    Some(made)
+    Some(object)
 }
 
 /// Returns the container that waits for the workers before each start of the launcher. It uses the launcher's image,
@@ -81,10 +82,10 @@ fn wait_container(run: &Run<'_>, like: &NodeContainer) -> NodeContainer {
     }
 }
 
-fn with_role(mut made: NodeContainers, role: &str) -> NodeContainers {
-    let labels = made.metadata.labels.get_or_insert_default();
+fn with_role(mut object: NodeContainers, role: &str) -> NodeContainers {
+    let labels = object.metadata.labels.get_or_insert_default();
     labels.insert(label::ROLE.to_owned(), role.to_owned());
-    made
+    object
 }
 
 #[cfg(test)]

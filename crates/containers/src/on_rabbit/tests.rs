@@ -44,7 +44,7 @@ fn app(more: &Value) -> Value {
 }
 
 #[test]
-fn a_rabbit_runs_what_its_pod_would_run() {
+fn the_object_for_a_rabbit_has_the_containers_of_the_kubernetes_pod() {
     with_run(app(&json!({"workingDir": "/tmp", "command": ["a"], "args": ["b"]})), |run| {
         let ours = containers(run, 1).unwrap();
         let job = objects::job(run, 1).unwrap().spec.unwrap();
@@ -59,9 +59,9 @@ fn a_rabbit_runs_what_its_pod_would_run() {
         assert_eq!(ours.spec.active_deadline_seconds, job.active_deadline_seconds);
         let (mine, its) = (&ours.spec.containers[0], &pod.containers[0]);
         assert_eq!((&*mine.command, &*mine.args), (&["a".to_owned()][..], &["b".to_owned()][..]));
-        let theirs = its.env.as_ref().unwrap();
-        assert_eq!(mine.env.len(), theirs.len());
-        for (mine, its) in mine.env.iter().zip(theirs) {
+        let reference = its.env.as_ref().unwrap();
+        assert_eq!(mine.env.len(), reference.len());
+        for (mine, its) in mine.env.iter().zip(reference) {
             let value = its.value.as_deref().unwrap_or("rabbit-2");
             assert_eq!((&*mine.name, &*mine.value), (&*its.name, value));
         }
@@ -93,7 +93,7 @@ fn an_object_lists_its_shared_directories_and_each_container_its_mounts() {
 
 /// Each rabbit has its own object; the ConfigMap contains the files, which are the same for all rabbits.
 #[test]
-fn a_rabbits_object_hardly_grows_with_the_computes_of_other_rabbits() {
+fn the_computes_of_other_rabbits_hardly_enlarge_the_object_for_a_rabbit() {
     with_run(app(&json!({})), |run| {
         let rabbit = |place: usize| Rabbit {
             name: format!("rabbit-node-{place}"),
@@ -144,7 +144,7 @@ fn a_rabbits_object_lists_the_job_packages() {
 }
 
 #[test]
-fn texts_may_refer_to_earlier_variables() {
+fn values_and_arguments_are_expanded_with_earlier_variables() {
     let env = json!([{"name": "OWN", "value": "$(DW_JOB_scratch)/$(LATER)"}, {"name": "LATER", "value": "x"}]);
     let profile = app(
         &json!({"env": env, "command": ["ls", "$(OWN)"], "args": ["$(NNF_NODE_NAME)", "$(LATER)"]}),

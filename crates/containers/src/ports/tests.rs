@@ -24,7 +24,7 @@ fn time(second: i64) -> Timestamp {
 const COOLDOWN: SignedDuration = SignedDuration::from_secs(60);
 
 #[test]
-fn a_site_lists_numbers_and_ranges() {
+fn site_ports_reads_numbers_and_ranges() {
     let cases = [
         (json!([5000, "5001", "5003-5005"]), Ok(vec![5000, 5001, 5003, 5004, 5005])),
         (json!([]), Ok(Vec::new())),
@@ -67,7 +67,7 @@ fn take(record: &mut Vec<NnfPortManagerAllocation>, who: &str, ports: &[u16], no
 }
 
 #[test]
-fn ports_of_one_rabbit_do_not_concern_another() {
+fn ports_that_are_taken_on_one_rabbit_are_free_on_another() {
     let mut site = Site::default();
     take(&mut site.r, "a", &[5000], 0);
     assert_eq!(site.choose("b", "s", 1, 0), Ok(vec![5000]));
@@ -90,7 +90,7 @@ fn a_requester_keeps_its_ports() {
 }
 
 #[test]
-fn too_few_listed_and_too_few_free_are_two_faults() {
+fn too_few_listed_ports_and_too_few_free_ports_are_different_faults() {
     let mut site = Site::default();
     assert_eq!(site.choose("a", "r", 4, 0), Err(PortFault::TooFew { listed: 3, wanted: 4 }));
     take(&mut site.r, "a", &[5000, 5001], 0);
@@ -111,7 +111,7 @@ fn released_ports_cool_down() {
 }
 
 #[test]
-fn integers_that_are_no_port_reserve_none() {
+fn integers_that_are_not_ports_reserve_no_port() {
     let mut site = Site::default();
     take(&mut site.r, "b", &[5000], 0);
     site.r[0].ports.extend([-1, 70000, 4_294_967_296]);

@@ -78,7 +78,7 @@ fn lustre(
     capacity: Option<u64>,
     options: &LustreOptions,
 ) -> Result<Vec<AllocationSet>, BreakdownFault> {
-    one_kind_of_mgt(options)?;
+    check_mgt_fields(options)?;
     if !options.standalone_pool.is_empty() {
         if !is_label_value(&options.standalone_pool) {
             return Err(BreakdownFault::PoolName { value: options.standalone_pool.clone() });
@@ -112,14 +112,14 @@ pub fn is_label_value(text: &str) -> bool {
     text.len() <= 63 && text.bytes().all(is_inner) && ends.iter().all(is_end)
 }
 
-/// Refuses a profile with more than one of the fields that say where the management target is.
-fn one_kind_of_mgt(options: &LustreOptions) -> Result<(), BreakdownFault> {
-    let ways = [
+/// Refuses a profile that sets more than one of the fields that determine the management target.
+fn check_mgt_fields(options: &LustreOptions) -> Result<(), BreakdownFault> {
+    let fields = [
         ("lustreStorage.combinedMgtMdt", options.combined),
         ("lustreStorage.mgtOptions.externalMgs", !options.external_mgs.is_empty()),
         ("lustreStorage.mgtOptions.standaloneMgtPoolName", !options.standalone_pool.is_empty()),
     ];
-    let mut chosen = ways.into_iter().filter(|(_, is_said)| *is_said).map(|(field, _)| field);
+    let mut chosen = fields.into_iter().filter(|(_, is_set)| *is_set).map(|(field, _)| field);
     match (chosen.next(), chosen.next()) {
         (Some(one), Some(other)) => Err(BreakdownFault::Both { one, other }),
         _ => Ok(()),

@@ -78,7 +78,7 @@ fn the_factor_is_applied_before_the_padding() {
 }
 
 #[test]
-fn combined_lustre_is_osts_and_one_mgtmdt() {
+fn lustre_with_a_combined_target_has_a_set_of_osts_and_a_set_with_a_single_mgtmdt() {
     let expected = [
         "ost AllocateAcrossServers 100000000000 scale=5",
         "mgtmdt AllocateAcrossServers 5368709120 count=1 exclusive=lustre-mgt",
@@ -114,7 +114,7 @@ fn lustre_has_three_sets_with_separate_targets_and_two_with_an_external_mgs() {
 }
 
 #[test]
-fn an_exclusive_mdt_shares_its_rabbit_with_nothing() {
+fn the_set_of_an_exclusive_mdt_has_an_empty_colocation_key() {
     let mut profile = profile();
     profile.lustre.exclusive_mdt = true;
     assert_eq!(
@@ -161,14 +161,14 @@ fn a_stand_alone_mgt_has_the_profiles_size_and_is_refused_for_a_job() {
         profile.lustre.standalone_pool = bad.to_owned();
         let refusal = of_persistent(&create(None), &profile).unwrap_err().to_string();
         assert!(
-            refusal.contains(&format!("standaloneMgtPoolName: {bad:?} is no name")),
+            refusal.contains(&format!("standaloneMgtPoolName: {bad:?} is not the name")),
             "{refusal}"
         );
     }
 }
 
 #[test]
-fn an_invalid_profile_is_refused_with_its_field() {
+fn an_invalid_profile_is_refused_with_the_name_of_its_field() {
     let refusal_of = |change: fn(&mut StorageProfile), capacity: u64, file_system| {
         let mut profile = profile();
         change(&mut profile);
@@ -177,11 +177,11 @@ fn an_invalid_profile_is_refused_with_its_field() {
     for (refusal, expected) in [
         (
             refusal_of(|p| p.xfs.padding = "abc10GB".to_owned(), 1, FileSystem::Xfs),
-            "profile field xfsStorage.allocationPadding: \"abc10GB\": no size;",
+            "profile field xfsStorage.allocationPadding: \"abc10GB\": not a size;",
         ),
         (
             refusal_of(|p| p.raw.scaling_factor = "x".to_owned(), 1, FileSystem::Raw),
-            "profile field rawStorage.capacityScalingFactor: \"x\": no factor;",
+            "profile field rawStorage.capacityScalingFactor: \"x\": not a factor;",
         ),
         (
             refusal_of(|p| p.gfs2.scaling_factor = "0.1".to_owned(), 9, FileSystem::Gfs2),
@@ -209,7 +209,7 @@ fn an_invalid_profile_is_refused_with_its_field() {
 }
 
 #[test]
-fn each_kind_of_storage_has_its_paths_from_computes() {
+fn access_returns_the_paths_from_computes_for_each_label() {
     let paths = |label, colocated| {
         let words = access(label, colocated)
             .into_iter()

@@ -10,7 +10,7 @@ fn padding(text: &str) -> Padding {
 }
 
 #[test]
-fn sizes_are_exact() {
+fn bytes_returns_the_exact_number_of_bytes() {
     for (text, expected) in [
         ("1000", 1000),
         ("10B", 10),
@@ -35,7 +35,7 @@ fn sizes_are_exact() {
 }
 
 #[test]
-fn a_text_that_is_no_size_is_refused() {
+fn a_text_that_is_not_a_size_is_refused() {
     for text in [
         "", "MB", "0BM", "0EB", "abc10GB", "10GBx", "1k", "1kB", "-1GB", "+1GB", "1 GB", " 1GB",
         ".", ".GB", "1e3", "1,5GB", "1mB", "١GB",
@@ -60,7 +60,7 @@ fn a_size_beyond_64_bits_or_18_decimals_is_refused() {
 }
 
 #[test]
-fn factors_multiply_without_rounding_up() {
+fn a_product_with_a_factor_is_rounded_down() {
     assert_eq!(factor("").applied_to(10), Ok(10));
     assert_eq!(factor("1.0").applied_to(10_737_418_240), Ok(10_737_418_240));
     assert_eq!(factor("1.1").applied_to(10), Ok(11));

@@ -18,10 +18,10 @@ pub(super) fn faults(
     if profile.is_pinned {
         return vec![MeaningFault::Pinned { name }];
     }
-    let mut faults: Vec<MeaningFault> = not_for(&name, profile, known).collect();
+    let mut faults: Vec<MeaningFault> = wrong_user_or_group(&name, profile, known).collect();
     for argument in &container.storages {
-        faults.extend(unknown(argument, &name, profile));
-        faults.extend(fault(argument, commands, known));
+        faults.extend(unknown_storage(argument, &name, profile));
+        faults.extend(storage_fault(argument, commands, known));
     }
     faults.extend(missing_storages(container, profile));
     faults
@@ -34,12 +34,13 @@ pub(super) fn unnamed_storages<'a>(
 ) -> impl Iterator<Item = MeaningFault> + 'a {
     let faults = container.storages.iter().filter_map(|argument| {
         // Without the site's objects, the only fault that can be found is a storage that no directive names.
-        fault(argument, commands, &Known::default())
+        storage_fault(argument, commands, &Known::default())
     });
     faults.filter(|fault| matches!(fault, MeaningFault::NoStorage { .. }))
 }
 
-fn not_for<'a>(
+/// Reports a profile that is limited to another user or group.
+fn wrong_user_or_group<'a>(
     name: &'a str,
     profile: &ContainerProfile,
     known: &Known,
@@ -51,7 +52,8 @@ fn not_for<'a>(
     })
 }
 
-fn unknown(
+/// Reports a storage argument that the profile does not have.
+fn unknown_storage(
     argument: &StorageArgument,
     name: &str,
     profile: &ContainerProfile,
@@ -67,7 +69,7 @@ fn unknown(
     })
 }
 
-fn fault(
+fn storage_fault(
     argument: &StorageArgument,
     commands: &[(usize, Command)],
     known: &Known,
@@ -87,13 +89,14 @@ fn fault(
     }
 }
 
+/// Reports storages that the profile requires and the directive does not name.
 fn missing_storages<'a>(
     container: &'a Container,
     profile: &'a ContainerProfile,
 ) -> impl Iterator<Item = MeaningFault> + 'a {
     let needed = profile.storages.iter().filter(|storage| !storage.is_optional);
-    let given = |name: &str| container.storages.iter().any(|argument| argument.key == name);
-    needed.filter(move |storage| !given(&storage.name)).map(|storage| {
+    let is_present = |name: &str| container.storages.iter().any(|argument| argument.key == name);
+    needed.filter(move |storage| !is_present(&storage.name)).map(|storage| {
         MeaningFault::MissingStorage {
             key: storage.name.clone(),
             profile: container.profile.clone(),

@@ -17,7 +17,7 @@ pub fn submitted(lines: &[String], rules: &Ruleset) -> Result<Vec<Command>, Prob
     let mut problems = ProblemList::new(lines);
     let commands = read_and_compare(&directives, &mut problems);
     for (index, command) in &commands {
-        if let Some(fault) = unserved(command) {
+        if let Some(fault) = unsupported(command) {
             problems.add(*index, fault);
         }
         if let Command::Container(container) = command {
@@ -30,18 +30,19 @@ pub fn submitted(lines: &[String], rules: &Ruleset) -> Result<Vec<Command>, Prob
 
 /// Returns a fault for a feature that Warren lacks: a job must not run without a feature that it asked for.
 #[must_use]
-pub fn unserved(command: &Command) -> Option<MeaningFault> {
+pub fn unsupported(command: &Command) -> Option<MeaningFault> {
     let words = command.requires();
     if !words.is_empty() {
         let what = format!("requires={}", words.join(","));
-        let why = "copies nothing for programs and gives containers no certificate";
-        return Some(MeaningFault::Unserved { what, why, kind: "argument" });
+        let why = "offers neither copy offload to programs nor certificates to containers";
+        return Some(MeaningFault::Unsupported { what, why, kind: "argument" });
     }
-    unserved_copy(command)
+    unsupported_copy(command)
 }
 
-/// Rejects a copy that neither begins nor ends in storage of the job, and copies of persistent storage.
-fn unserved_copy(command: &Command) -> Option<MeaningFault> {
+/// Returns a fault for a `copy_in` whose destination or a `copy_out` whose source is not storage of the job, and for a
+/// copy of persistent storage.
+fn unsupported_copy(command: &Command) -> Option<MeaningFault> {
     let (copy, own, other) = match command {
         Command::CopyIn(copy) => {
             (copy, ("destination", &copy.destination), ("source", &copy.source))
@@ -51,20 +52,20 @@ fn unserved_copy(command: &Command) -> Option<MeaningFault> {
         }
         _ => return None,
     };
-    let is_served = |(key, side): (&str, &Location)| match side {
+    let is_supported = |(key, side): (&str, &Location)| match side {
         Location::Job(_) => true,
         Location::Persistent(_) => false,
         Location::Global(_) => key == other.0,
     };
     let sides = [("source", &copy.source), ("destination", &copy.destination)];
-    let (key, _) = sides.into_iter().find(|side| !is_served(*side))?;
+    let (key, _) = sides.into_iter().find(|side| !is_supported(*side))?;
     let why = if key == own.0 {
-        "copies only into storage of the job by copy_in, and only out of it by copy_out"
+        "copies to storage of the job by copy_in, and from storage of the job by copy_out"
     } else {
         "does not copy persistent storage"
     };
-    let what = format!("argument {key} of {}", command.word());
-    Some(MeaningFault::Unserved { what, why, kind: "directive" })
+    let what = format!("this {key} of {}", command.word());
+    Some(MeaningFault::Unsupported { what, why, kind: "directive" })
 }
 
 #[cfg(test)]
@@ -84,15 +85,15 @@ mod tests {
     }
 
     #[test]
-    fn a_directive_that_the_engine_never_carries_out_is_refused_at_submission() {
+    fn a_directive_that_warren_never_carries_out_is_refused_at_submission() {
         for (line, expected) in [
             (
                 "#DW copy_in source=/lus/a destination=$DW_JOB_foo",
-                "copy_in is not carried out here: this version of Warren copies nothing; leave the directive out",
+                "Warren does not support copy_in: this version copies no data; remove the directive",
             ),
             (
                 "#DW jobdw type=xfs capacity=1GiB name=bar requires=copy-offload",
-                "requires=copy-offload is not carried out here: this version of Warren copies nothing for programs",
+                "Warren does not support requires=copy-offload: this version offers neither copy offload",
             ),
             ("#DW jobdw type=xfs capacity=0GiB name=bar", "argument capacity=0GiB: a size of 0"),
             (
@@ -101,7 +102,7 @@ mod tests {
             ),
             (
                 "#DW create_persistent type=xfs capacity=1GiB name=bar",
-                "command create_persistent stands alone in a workflow",
+                "command create_persistent must be the only directive of its workflow",
             ),
             (
                 "#DW container name=cc profile=app DW_JOB_data=other",
@@ -117,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn directives_that_name_objects_are_admitted_at_submission() {
+    fn directives_that_name_unknown_objects_are_admitted_at_submission() {
         for line in
             ["#DW persistentdw name=later", "#DW container name=cc profile=app DW_JOB_aa=foo"]
         {
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directive_is_quoted_once_and_a_refusal_is_short_and_clean() {
+    fn a_refusal_quotes_each_directive_once_and_is_short_and_free_of_control_characters() {
         let line = "#DW jobdw type=xfs cap=1GiB nam=a profil=b";
         assert_eq!(refusal(&[line]).matches("#DW").count(), 1, "{}", refusal(&[line]));
         let long =

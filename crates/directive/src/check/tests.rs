@@ -76,7 +76,7 @@ is not {expected}"
 }
 
 #[test]
-fn workflows_without_faults_pass() {
+fn workflows_without_faults_are_admitted() {
     for good in [
         &[][..],
         &[XFS, GFS2, RAW, USED, "#DW persistentdw name=public"],
@@ -105,9 +105,14 @@ fn create_persistent_and_destroy_persistent_must_be_the_only_directive() {
     let destroy = "#DW destroy_persistent name=shared";
     assert_faults(
         &faults_of(&[XFS, create]),
-        &["1: command create_persistent stands alone in a workflow; move the other 1 directive(s)"],
+        &[
+            "1: command create_persistent must be the only directive of its workflow; move the other 1 directive(s)",
+        ],
     );
-    assert_faults(&faults_of(&[USED, create]), &["1: command create_persistent stands alone"]);
+    assert_faults(
+        &faults_of(&[USED, create]),
+        &["1: command create_persistent must be the only directive"],
+    );
     assert_faults(
         &faults_of(&[create, "#DW create_persistent type=xfs capacity=1GiB name=more"]),
         &["0: command create", "1: command create"],
@@ -122,22 +127,27 @@ fn create_persistent_and_destroy_persistent_must_be_the_only_directive() {
 fn a_workflow_has_at_most_one_container_directive() {
     let container = |name: &str| format!("#DW container name={name} profile=app DW_JOB_local=bar");
     let faults = faults_of(&[GFS2, &container("aa"), &container("bb")]);
-    assert_faults(&faults, &["2: command container: directive 1 is one already; leave one out"]);
+    assert_faults(
+        &faults,
+        &[
+            "2: command container: directive 1 is a container directive too, and a workflow may have only one; remove one of them",
+        ],
+    );
 }
 
 #[test]
-fn two_storages_never_share_a_variable() {
+fn a_second_storage_with_the_same_variable_is_refused() {
     assert_faults(
         &faults_of(&[USED, USED]),
         &[
-            "1: argument name=shared: directive 0 takes the same variable DW_PERSISTENT_shared; give each its own name",
+            "1: argument name=shared: the storage of directive 0 has the same variable DW_PERSISTENT_shared; write another name",
         ],
     );
     assert_eq!(faults_of(&["#DW jobdw type=xfs capacity=1GiB name=shared", USED]), [""; 0]);
 }
 
 #[test]
-fn the_source_and_destination_of_a_copy_must_exist() {
+fn a_copy_with_a_missing_source_or_destination_is_refused() {
     let copy = |source: &str, destination: &str| {
         format!("#DW copy_in source={source} destination={destination}")
     };
@@ -150,7 +160,7 @@ fn the_source_and_destination_of_a_copy_must_exist() {
         (
             "/lus/fs1/a",
             "$DW_JOB_dev/x",
-            "4: argument destination=$DW_JOB_dev/x: dev is raw, without files to copy;",
+            "4: argument destination=$DW_JOB_dev/x: storage dev has type raw, which has no files to copy;",
         ),
         (
             "$DW_PERSISTENT_foo",
@@ -173,13 +183,13 @@ fn the_source_and_destination_of_a_copy_must_exist() {
 }
 
 #[test]
-fn a_container_may_have_raw_storage() {
+fn a_container_with_raw_storage_is_admitted() {
     let lines = [RAW, "#DW container name=run profile=app DW_JOB_local=dev"];
     assert_eq!(faults_of(&lines), [""; 0]);
 }
 
 #[test]
-fn storage_that_is_missing_being_destroyed_or_of_another_user_is_refused() {
+fn persistent_storage_that_is_missing_being_destroyed_or_of_another_user_is_refused() {
     for (name, expected) in [
         ("absent", "0: argument name=absent: no such persistent storage;"),
         ("going", "0: argument name=going: this persistent storage is being destroyed;"),
@@ -193,19 +203,22 @@ fn storage_that_is_missing_being_destroyed_or_of_another_user_is_refused() {
 }
 
 #[test]
-fn a_container_obeys_its_profile() {
+fn a_container_that_contradicts_its_profile_is_refused() {
     let container = |rest: &str| format!("#DW container name=cc {rest}");
     for (rest, expected) in [
         (
             "profile=none",
             &["3: argument profile=none: no such NnfContainerProfile; write app or theirs"][..],
         ),
-        ("profile=w1-1", &["3: argument profile=w1-1: a copy that belongs to another workflow;"]),
+        (
+            "profile=w1-1",
+            &["3: argument profile=w1-1: this profile is the pinned copy of another workflow;"],
+        ),
         (
             "profile=theirs DW_JOB_local=bar",
             &[
-                "3: argument profile=theirs: only for user 7, and the workflow's is 1000;",
-                "3: argument profile=theirs: only for group 8, and the workflow's is 100;",
+                "3: argument profile=theirs: this profile is only for user 7, and the workflow's user is 1000;",
+                "3: argument profile=theirs: this profile is only for group 8, and the workflow's group is 100;",
             ],
         ),
         (
@@ -252,7 +265,7 @@ fn a_container_obeys_its_profile() {
 }
 
 #[test]
-fn a_named_profile_must_exist_and_the_default_must_be_single() {
+fn a_missing_profile_is_refused_and_so_are_no_default_and_two_defaults() {
     let copy = "#DW copy_in source=/lus/fs1/a destination=$DW_JOB_foo profile=none";
     assert_faults(
         &faults_of(&[&format!("{XFS} profile=none"), copy]),
@@ -265,24 +278,24 @@ fn a_named_profile_must_exist_and_the_default_must_be_single() {
     known.default_storage_profiles.clear();
     assert_faults(
         &faults_at(&known, &[XFS]),
-        &["0: argument profile is missing and the site has none as default NnfStorageProfile;"],
+        &["0: argument profile is missing, and the site has none as default NnfStorageProfile;"],
     );
     known.default_storage_profiles = vec!["one".to_owned(), "two".to_owned()];
     assert_faults(
         &faults_at(&known, &[XFS]),
-        &["0: argument profile is missing and the site has one and two as default"],
+        &["0: argument profile is missing, and the site has one and two as default"],
     );
 }
 
 #[test]
-fn storage_that_the_profile_cannot_make_is_refused() {
+fn a_directive_whose_profile_cannot_make_the_storage_is_refused() {
     let mut known = site();
     if let Some(profile) = known.storage_profiles.get_mut("default") {
         profile.xfs.padding = "much".to_owned();
     }
     assert_faults(
         &faults_at(&known, &[XFS, GFS2]),
-        &["0: profile field xfsStorage.allocationPadding: \"much\": no size;"],
+        &["0: profile field xfsStorage.allocationPadding: \"much\": not a size;"],
     );
     assert_faults(
         &faults_of(&["#DW create_persistent type=xfs name=new"]),
@@ -291,12 +304,12 @@ fn storage_that_the_profile_cannot_make_is_refused() {
 }
 
 #[test]
-fn a_requirement_whose_certificate_is_missing_is_refused() {
+fn requires_is_refused_when_the_site_has_no_certificate_for_containers() {
     let mut known = site();
     known.has_container_certificate = false;
-    let needy = format!("{XFS} requires=copy-offload");
+    let line = format!("{XFS} requires=copy-offload");
     assert_faults(
-        &faults_at(&known, &[&needy]),
+        &faults_at(&known, &[&line]),
         &[
             "0: argument requires=copy-offload: the site has no Secret nnf-dm-usercontainer-server-tls;",
         ],
@@ -305,7 +318,7 @@ fn a_requirement_whose_certificate_is_missing_is_refused() {
 }
 
 #[test]
-fn the_order_of_directives_does_not_matter() {
+fn a_copy_may_precede_the_directive_of_its_storage() {
     let copy = "#DW copy_in source=/lus/fs1/a destination=$DW_JOB_foo";
     assert_eq!(faults_of(&[copy, XFS]), [""; 0]);
 }

@@ -9,7 +9,7 @@ use crate::directive::{Argument, Directive};
 use crate::location::Location;
 
 impl Command {
-    /// Reads a directive's line; `None` if the line is no directive, or none that Warren knows.
+    /// Reads a directive's line; `None` if the line is not a directive that Warren knows.
     #[must_use]
     pub fn read(line: &str) -> Option<Self> {
         Self::try_from(&line.parse::<Directive>().ok()?).ok()
@@ -131,9 +131,9 @@ impl Read<'_> {
 
     /// Refuses arguments that the command would ignore.
     fn refuse_others(&self, keys: &[&str]) -> Result<(), CommandFault> {
-        let strange =
+        let unexpected =
             self.0.arguments.iter().find(|argument| !keys.contains(&argument.key.as_str()));
-        strange.map_or(Ok(()), |argument| Err(self.superfluous(argument)))
+        unexpected.map_or(Ok(()), |argument| Err(self.superfluous(argument)))
     }
 
     fn superfluous(&self, argument: &Argument) -> CommandFault {

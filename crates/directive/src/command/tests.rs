@@ -6,7 +6,7 @@ fn command(line: &str) -> Result<Command, CommandFault> {
 }
 
 #[test]
-fn each_command_has_its_arguments() {
+fn each_command_is_read_with_its_typed_arguments() {
     assert_eq!(
         command("#DW jobdw name=foo type=gfs2 capacity=10GiB requires=copy-offload,x"),
         Ok(Command::Jobdw(Jobdw {
@@ -73,7 +73,7 @@ fn an_invalid_argument_is_refused_with_the_valid_values() {
         ("#DW jobdw type=xfs capacity=1GiB", "argument name is missing; add name=VALUE"),
         (
             "#DW jobdw type=nfs capacity=1GiB name=foo",
-            "argument type=nfs: no such storage; write raw, xfs, gfs2 or lustre",
+            "argument type=nfs: there is no such type of storage; write raw, xfs, gfs2 or lustre",
         ),
         ("#DW jobdw type=xfs capacity=0GiB name=foo", "argument capacity=0GiB: a size of 0;"),
         (
@@ -82,20 +82,23 @@ fn an_invalid_argument_is_refused_with_the_valid_values() {
         ),
         (
             "#DW jobdw type=xfs capacity=1k name=foo",
-            "argument capacity=1k: no size; write a number and a unit",
+            "argument capacity=1k: not a size; write a number and a unit",
         ),
         (
             "#DW jobdw type=xfs capacity=1GiB name=foo colour=red",
-            "argument colour=red: jobdw takes no such argument; leave it out",
+            "argument colour=red: jobdw has no such argument; remove it",
         ),
         (
             "#DW copy_in source=/lus/$(reboot) destination=$DW_JOB_a",
-            "argument source=/lus/$(reboot): the character '$' has a meaning for shells",
+            "argument source=/lus/$(reboot): the character '$' has a special meaning in shells",
         ),
-        ("#DW copy_out source=$DW_JOB_a destination=here", "argument destination=here: no place;"),
+        (
+            "#DW copy_out source=$DW_JOB_a destination=here",
+            "argument destination=here: not a source or destination;",
+        ),
         (
             "#DW container name=c profile=p DW_JOB_=x",
-            "argument DW_JOB_=x: container takes no such argument; leave it out",
+            "argument DW_JOB_=x: container has no such argument; remove it",
         ),
     ] {
         let refusal = command(line).unwrap_err().to_string();

@@ -22,7 +22,7 @@ fn arguments_keep_their_order_and_their_equals_signs() {
 }
 
 #[test]
-fn any_unicode_blank_separates() {
+fn words_are_separated_by_any_unicode_white_space() {
     assert_eq!(
         parsed("\u{2003}#DW\u{a0}jobdw\u{2028}type=raw\u{85}"),
         parsed("#DW jobdw type=raw")
@@ -30,7 +30,7 @@ fn any_unicode_blank_separates() {
 }
 
 #[test]
-fn a_line_without_command_is_an_error_and_no_panic() {
+fn a_line_without_a_command_is_refused() {
     for line in ["#DW", "#DW  ", "  #DW\t"] {
         assert_eq!(refused(line).fault, SyntaxFault::NoCommand, "{line:?}");
     }
@@ -38,7 +38,7 @@ fn a_line_without_command_is_an_error_and_no_panic() {
 }
 
 #[test]
-fn a_line_that_is_no_directive_is_refused_with_the_column() {
+fn a_line_that_is_not_a_directive_is_refused_with_the_column() {
     for (line, column) in
         [("", 1), ("jobdw type=xfs", 1), ("  #DWjobdw", 3), ("#dw jobdw", 1), ("# DW jobdw", 1)]
     {
@@ -49,15 +49,15 @@ fn a_line_that_is_no_directive_is_refused_with_the_column() {
 }
 
 #[test]
-fn a_remark_needs_a_line_of_its_own() {
+fn a_comment_after_a_directive_is_refused() {
     for (line, column, word) in [
         ("#DW jobdw type=xfs name=a # scratch of 2 nodes", 27, "#"),
         ("#DW jobdw type=xfs #scratch type=xfs", 20, "#scratch"),
         ("#DW # jobdw", 5, "#"),
     ] {
         let error = refused(line);
-        assert_eq!(error, SyntaxError { column, fault: SyntaxFault::Remark(word.to_owned()) });
-        assert!(error.to_string().ends_with("a remark needs a line of its own"), "{error}");
+        assert_eq!(error, SyntaxError { column, fault: SyntaxFault::Comment(word.to_owned()) });
+        assert!(error.to_string().ends_with("write the comment on a separate line"), "{error}");
     }
 }
 
@@ -69,16 +69,16 @@ fn an_argument_in_the_place_of_the_command_is_refused() {
 }
 
 #[test]
-fn a_repeated_key_names_both_values() {
+fn a_repeated_key_is_refused_with_both_values() {
     let error = refused("#DW jobdw type=xfs name=a type=raw");
     assert_eq!(
         error.to_string(),
-        r#"column 27: argument type stands twice, with the values "xfs" and "raw"; leave one out"#
+        r#"column 27: argument type occurs twice, with the values "xfs" and "raw"; remove one"#
     );
 }
 
 #[test]
-fn texts_split_as_flux_splits_them() {
+fn split_cuts_a_text_at_each_word_dw() {
     assert_eq!(split(" #DW jobdw a=b   #DW  copy_in c=d "), ["#DW jobdw a=b", "#DW copy_in c=d"]);
     assert_eq!(split("#DW\tjobdw\n#DW copy_in"), ["#DW jobdw", "#DW copy_in"]);
     assert_eq!(split("#DW"), ["#DW"], "the missing command is reported later");
@@ -93,7 +93,7 @@ fn word() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn a_printed_directive_parses_to_the_same(
+    fn a_printed_directive_parses_to_the_same_directive(
         command in word(),
         arguments in proptest::collection::btree_map(word(), proptest::option::of("[^\\s\u{85}]{0,8}"), 0..6),
     ) {
@@ -103,7 +103,7 @@ proptest! {
     }
 
     #[test]
-    fn the_number_of_blanks_does_not_matter(gaps in proptest::collection::vec("[ \t\u{a0}\u{3000}]{1,3}", 3)) {
+    fn the_amount_of_white_space_between_words_does_not_matter(gaps in proptest::collection::vec("[ \t\u{a0}\u{3000}]{1,3}", 3)) {
         let line = format!("{}#DW{}jobdw{}type=xfs", gaps[0], gaps[1], gaps[2]);
         prop_assert_eq!(line.parse::<Directive>().unwrap(), parsed("#DW jobdw type=xfs"));
     }
@@ -117,7 +117,7 @@ proptest! {
 /// Compares with the cases of Flux's own test. Leaves out cases whose input is no text, and cases with presets: a
 /// preset is a name for a text in Flux's configuration.
 #[test]
-fn texts_split_as_flux_splits_its_own_cases() {
+fn split_returns_the_lines_that_flux_returns_for_its_own_test_cases() {
     let golden: serde_json::Value =
         serde_json::from_str(include_str!("../../tests/golden/parse_dw_directives.json")).unwrap();
     let presets = golden["presets"].as_object().unwrap();

@@ -72,7 +72,7 @@ fn names_are_compressed_into_ranges_as_by_flux() {
 }
 
 #[test]
-fn an_invalid_list_is_refused_with_its_fault() {
+fn expand_refuses_an_invalid_list_with_its_fault() {
     for text in [
         "a[",
         "a]",

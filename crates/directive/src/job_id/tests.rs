@@ -29,7 +29,7 @@ fn f58_ids_are_read_as_flux_writes_them() {
 }
 
 #[test]
-fn a_text_that_is_no_id_is_refused() {
+fn a_text_that_is_not_a_job_id_is_refused() {
     for text in [
         "",
         "f",

@@ -24,12 +24,12 @@ fn variables_split_into_name_and_path() {
 }
 
 #[test]
-fn a_text_without_place_or_name_is_refused() {
+fn a_text_that_is_not_a_location_or_lacks_the_storages_name_is_refused() {
     for text in ["$DW_JOB", "$DW_JOB_", "$DW_JOB/x", "$DW_JOB_/x"] {
         assert_eq!(text.parse::<Location>(), Err(LocationError::NoName("$DW_JOB")), "{text}");
     }
     for text in ["", "relative/path", "~/x", "$HOME/x", "$DW_JOBS", "$dw_job_x"] {
-        assert_eq!(text.parse::<Location>(), Err(LocationError::NoPlace), "{text}");
+        assert_eq!(text.parse::<Location>(), Err(LocationError::NotALocation), "{text}");
     }
 }
 

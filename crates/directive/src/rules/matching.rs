@@ -57,7 +57,7 @@ impl Compiled {
         unique: &mut Unique,
     ) -> Vec<RuleFault> {
         let mut faults = Vec::new();
-        let mut given = vec![false; self.definitions.len()];
+        let mut is_present = vec![false; self.definitions.len()];
         for argument in &directive.arguments {
             let Some(position) =
                 self.definitions.iter().position(|def| def.key.is_match(&argument.key))
@@ -65,8 +65,8 @@ impl Compiled {
                 faults.push(self.unknown(argument));
                 continue;
             };
-            if let Some(given) = given.get_mut(position) {
-                *given = true;
+            if let Some(is_present) = is_present.get_mut(position) {
+                *is_present = true;
             }
             let Some(definition) = self.definitions.get(position) else { continue };
             faults.extend(definition.fault_of(argument));
@@ -75,18 +75,21 @@ impl Compiled {
         let missing = self
             .definitions
             .iter()
-            .zip(given)
-            .filter(|(definition, given)| definition.is_required && !given);
+            .zip(is_present)
+            .filter(|(definition, is_present)| definition.is_required && !is_present);
         faults.extend(missing.map(|(definition, _)| RuleFault::Missing {
-            key: plain(&definition.key),
+            key: key_without_anchors(&definition.key),
             expected: definition.kind.example(),
         }));
         faults
     }
 
     fn unknown(&self, argument: &Argument) -> RuleFault {
-        let known: Vec<_> =
-            self.definitions.iter().map(|definition| plain(&definition.key)).collect();
+        let known: Vec<_> = self
+            .definitions
+            .iter()
+            .map(|definition| key_without_anchors(&definition.key))
+            .collect();
         RuleFault::UnknownArgument {
             argument: argument.to_string(),
             command: self.command.clone(),
@@ -198,7 +201,7 @@ impl Kind {
             Self::Words(patterns) => {
                 let patterns: Vec<_> = patterns.iter().map(Regex::as_str).collect();
                 format!(
-                    "words separated by commas, of which each matches {}",
+                    "words separated by commas, each of which matches {}",
                     patterns.join(" or ")
                 )
             }
@@ -219,11 +222,11 @@ impl Kind {
 
 fn repeated_word(value: &str) -> Option<&str> {
     let words: Vec<&str> = value.split(',').collect();
-    let mut seen = std::collections::HashSet::new();
-    words.into_iter().find(|word| !seen.insert(*word))
+    let mut earlier_words = std::collections::HashSet::new();
+    words.into_iter().find(|word| !earlier_words.insert(*word))
 }
 
 /// Returns the regular expression of a key without its anchors, for messages.
-fn plain(key: &Regex) -> String {
+fn key_without_anchors(key: &Regex) -> String {
     key.as_str().trim_start_matches('^').trim_end_matches('$').to_owned()
 }

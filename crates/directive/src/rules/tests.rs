@@ -50,15 +50,15 @@ fn a_directive_that_breaks_a_rule_is_refused_with_argument_value_and_remedy() {
         ),
         (
             "#DW destroy_persistent name=aa size=3",
-            "0: argument \"size=3\": destroy_persistent takes no such argument; write name",
+            "0: argument \"size=3\": destroy_persistent has no such argument; write one of name",
         ),
         (
             "#DW jobdw type=ext4 capacity=1GiB name=foo",
-            "0: argument type=ext4: a text that matches ^(raw|xfs|gfs2|lustre)$ is needed",
+            "0: argument type=ext4: the value must be a text that matches ^(raw|xfs|gfs2|lustre)$",
         ),
         (
             "#DW jobdw type=xfs capacity=10 name=foo",
-            "0: argument capacity=10: a text that matches ^\\d+(KiB|KB|MiB|MB|GiB|GB|TiB|TB)$ is needed",
+            "0: argument capacity=10: the value must be a text that matches ^\\d+(KiB|KB|MiB|MB|GiB|GB|TiB|TB)$",
         ),
         (
             "#DW jobdw type=xfs capacity=1GiB name=foo profile",
@@ -66,11 +66,11 @@ fn a_directive_that_breaks_a_rule_is_refused_with_argument_value_and_remedy() {
         ),
         (
             "#DW jobdw type=xfs capacity=1GiB name=foo requires=copy-offload,nothing",
-            "0: argument requires=copy-offload,nothing: words separated by commas, of which each matches ^copy-offload$ or ^user-container-auth$ is needed",
+            "0: argument requires=copy-offload,nothing: the value must be words separated by commas, each of which matches ^copy-offload$ or ^user-container-auth$",
         ),
         (
             "#DW jobdw type=xfs capacity=1GiB name=foo requires=copy-offload,copy-offload",
-            "0: argument requires=copy-offload,copy-offload: the word \"copy-offload\" stands twice; leave one out",
+            "0: argument requires=copy-offload,copy-offload: the word \"copy-offload\" occurs twice; remove one",
         ),
         (
             "#DW persistentdw",
@@ -107,7 +107,7 @@ fn problems_are_listed_in_the_order_of_the_text() {
         [
             "0: argument name=F: a text that matches ",
             "0: argument capacity=x: a text that matches ",
-            "0: argument \"colour=red\": jobdw takes no such argument",
+            "0: argument \"colour=red\": jobdw has no such argument",
             "0: argument type is missing",
             "1: column 1: the line does not begin with the word #DW",
             "3: argument name=foo: directive 2 has the same name",
@@ -133,7 +133,7 @@ fn without_rules_only_a_workflow_without_directives_passes() {
     assert_eq!(
         faults(&none, &[JOBDW]),
         [
-            "0: there is no DWDirectiveRule to check it with; the administrator installs the site's rules"
+            "0: the site has no DWDirectiveRule to check the directive with; ask the administrator to install the site's rules"
         ]
     );
 }
@@ -250,7 +250,9 @@ fn a_directive_obeys_every_rule_of_its_command() {
     assert_eq!(drivers[5..], [("burst".to_owned(), "PreRun".to_owned())]);
     assert_eq!(
         faults(&ruleset, &[&format!("{JOBDW} profile=pp")]),
-        ["0: argument \"profile=pp\": jobdw takes no such argument; write name, (type|capacity)"]
+        [
+            "0: argument \"profile=pp\": jobdw has no such argument; write one of name, (type|capacity)"
+        ]
     );
 }
 

@@ -1,7 +1,8 @@
 use super::*;
 
-/// The sites' matrix of paths: id, source beneath the storage, destination beneath `dest`'s parent, and where the files
-/// `job/data.out` or `job/job2/data3.out` of the source are found afterwards. `*` stands for the index directory.
+/// The test matrix of the Go data movement. Columns: id; source beneath the storage; destination beneath the parent of
+/// `dest`; path of the source's `job/data.out` or `job/job2/data3.out` after the copy. `*` stands for the index
+/// directory.
 const MATRIX: [(&str, &str, &str, &str); 29] = [
     ("file1", "/job/data.out", "dest", "dest/*/data.out"),
     ("file2", "/job/data.out", "dest/", "dest/*/data.out"),
@@ -34,36 +35,36 @@ const MATRIX: [(&str, &str, &str, &str); 29] = [
     ("root8", "/", "dest/newdir/", "dest/newdir/*/job/data.out"),
 ];
 
-/// Where the probe of a source (its file, or a file deep in it) is after a copy.
-fn place_of_probe(source: &str, expected: &str, layout: &Layout) -> String {
-    let probe =
+/// Returns the path, after a copy, of the source's `job/data.out` or `job/job2/data3.out`.
+fn path_after_copy(source: &str, expected: &str, layout: &Layout) -> String {
+    let original =
         if expected.ends_with("data3.out") { "/job/job2/data3.out" } else { "/job/data.out" };
     let copied = source.trim_end_matches('/');
-    let rest = probe.strip_prefix(copied).unwrap().trim_start_matches('/');
+    let rest = original.strip_prefix(copied).unwrap().trim_start_matches('/');
     let parts = [Some(&*layout.directory), layout.name.as_deref(), Some(rest)];
     parts.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/")
 }
 
 #[test]
-fn every_case_of_the_sites_matrix_lands_where_they_expect_it() {
+fn each_path_of_the_go_data_movement_matrix_is_copied_to_the_expected_path() {
     for (id, source, destination, expected) in MATRIX {
         let kind = if source.ends_with("data.out") { Kind::File } else { Kind::Directory };
-        let there = if destination.trim_end_matches('/') == "dest" {
+        let destination_kind = if destination.trim_end_matches('/') == "dest" {
             Kind::Directory
         } else {
             Kind::Absent
         };
         for index in [Some("rabbit-1-0"), None] {
-            let layout = layout((source, kind), (destination, there), index).unwrap();
+            let layout = layout((source, kind), (destination, destination_kind), index).unwrap();
             let star = index.map_or(String::new(), |index| format!("{index}/"));
             let expected = expected.replace("*/", &star);
-            assert_eq!(place_of_probe(source, &expected, &layout), expected, "{id} {index:?}");
+            assert_eq!(path_after_copy(source, &expected, &layout), expected, "{id} {index:?}");
         }
     }
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn layout_refuses_a_missing_source_a_file_with_slash_and_a_directory_onto_a_file() {
     for (source, destination, error) in [
         (("/a", Kind::Absent), ("b", Kind::Directory), LayoutError::NoSource),
         (("/a/", Kind::File), ("b", Kind::Directory), LayoutError::FileWithSlash),
@@ -74,7 +75,7 @@ fn what_does_not_fit_is_refused() {
 }
 
 #[test]
-fn a_file_may_replace_a_file_and_fill_the_root() {
+fn a_file_can_be_copied_onto_a_file_and_into_the_root() {
     let layout = |to, kind| layout(("/in/a.dat", Kind::File), (to, kind), None).unwrap();
     let at = |directory: &str, name: &str| Layout {
         directory: directory.to_owned(),

@@ -26,7 +26,7 @@ fn with_package(directory: &Path, uses: &[Uuid]) -> Store {
 }
 
 #[test]
-fn a_job_package_stays_while_an_object_uses_it_and_goes_with_the_last() {
+fn a_job_package_is_removed_when_the_last_object_that_uses_it_is_released() {
     let directory = tempfile::tempdir().unwrap();
     let store = with_package(directory.path(), &RUNS);
     let path = content(directory.path(), &package());
@@ -65,7 +65,7 @@ fn only_a_marker_with_the_same_digest_and_size_makes_a_job_package_complete() {
 
 /// A crash in the middle of a removal leaves this state.
 #[test]
-fn an_interrupted_removal_is_continued() {
+fn release_completes_an_interrupted_removal() {
     let directory = tempfile::tempdir().unwrap();
     let store = with_package(directory.path(), &RUNS[..1]);
     let key = Key::new(&package());
@@ -77,7 +77,7 @@ fn an_interrupted_removal_is_continued() {
 }
 
 #[test]
-fn only_root_enters_the_directory() {
+fn only_root_may_enter_the_directory_of_job_packages() {
     let directory = tempfile::tempdir().unwrap();
     let within = directory.path().join("packages");
     with_package(&within, &RUNS);

@@ -68,7 +68,7 @@ impl Allowance {
 
     fn refuse<T>(&self, cutoff: Cutoff) -> io::Result<T> {
         self.cutoff.set(Some(cutoff));
-        Err(io::Error::other("no more is read"))
+        Err(io::Error::other("reading was cut off"))
     }
 }
 

@@ -14,23 +14,25 @@ use thiserror::Error;
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum EntryError {
     #[error(
-        "entry {0:?}: its path is absolute or has .. in it, so it may lead out of the job package; pack it with a relative path without .."
+        "entry {0:?}: its path is absolute or has .. in it, so it may lead out of the job package; pack the entry with a relative path without .."
     )]
     Path(String),
     #[error(
-        "entry {entry:?} is a link to {target:?}, which may lead out of the job package; pack it with a target that has .. only at its start, and not more often than the link has parent directories"
+        "entry {entry:?} is a link to {target:?}, which may lead out of the job package; pack the link with a target that has .. only at its start, and not more often than the link has parent directories"
     )]
     Link { entry: String, target: String },
     #[error(
-        "entry {entry:?} is of type {kind:?}, and a job package has plain files, directories and links only; pack it without"
+        "entry {entry:?} is of type {kind:?}, and a job package has only regular files, directories and links; pack the archive without this entry"
     )]
     Kind { entry: String, kind: char },
-    #[error("entry {0:?} is there twice; pack it once")]
+    #[error("entry {0:?} occurs twice; pack it once")]
     Twice(String),
-    #[error("entry {0:?}: a parent of it is no directory of the archive; pack it elsewhere")]
+    #[error(
+        "entry {0:?}: a parent of its path is not a directory of the archive; pack the entry with another path"
+    )]
     NoDirectory(String),
     #[error(
-        "entry {0:?} is a hard link, and its target is no plain file earlier in the archive; pack the file itself"
+        "entry {0:?} is a hard link, and its target is not a regular file earlier in the archive; pack the file itself"
     )]
     NoFile(String),
 }
@@ -156,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_has_a_place_beneath_the_job_package() {
+    fn an_entry_with_a_path_outside_the_job_package_is_refused() {
         assert_eq!(path(EntryType::Regular, "./a//b", ""), Some("a/b".into()));
         assert_eq!(path(EntryType::Directory, "./", ""), None);
         assert_eq!(path(EntryType::XGlobalHeader, "/pax_global_header", ""), None);

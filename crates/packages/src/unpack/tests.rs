@@ -108,7 +108,7 @@ fn plain_and_compressed_archives_become_the_same_directory() {
         assert_eq!(
             program.permissions().mode() & 0o7777,
             0o755,
-            "the setuid bit is dropped, and everybody may read"
+            "the setuid bit is dropped, and every user may read"
         );
         assert_eq!((program.mtime(), program.uid()), (1_000_000_000, 0));
     }
@@ -165,7 +165,7 @@ fn an_archive_that_exceeds_its_limit_is_refused() {
 }
 
 #[test]
-fn a_huge_name_is_refused_before_it_fills_memory() {
+fn an_entry_with_a_name_of_megabytes_is_refused() {
     let name = vec![b'x'; 8 << 20];
     let archive = Hostile::new().entry(EntryType::GNULongName, "././@LongLink", "", &name);
     let refused = Unpacked::new(&archive.file("x", "").bytes(), LARGE);
@@ -198,7 +198,7 @@ fn a_broken_archive_is_refused() {
 }
 
 #[test]
-fn a_stopped_unpacking_ends() {
+fn unpacking_ends_when_it_is_stopped() {
     let directory = tempfile::tempdir().unwrap();
     let archive = directory.path().join("archive");
     fs::write(&archive, good()).unwrap();

@@ -22,9 +22,9 @@ use nix::{
     unistd::{linkat, symlinkat, syncfs},
 };
 
-/// Mode of directories and programs: everybody may read and execute them.
+/// Mode of directories and programs: every user may read and execute them.
 const EXECUTABLE_MODE: u32 = 0o755;
-/// Mode of other files: everybody may read them.
+/// Mode of other files: every user may read them.
 const READABLE_MODE: u32 = 0o644;
 
 /// A directory that an archive is unpacked into.

@@ -35,8 +35,8 @@ impl SharedLease {
     }
 
     /// Records when the last accepted renewal was sent.
-    pub fn record_renewal(&self, asked: Duration) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).record_renewal(asked);
+    pub fn record_renewal(&self, requested_at: Duration) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).record_renewal(requested_at);
     }
 }
 
@@ -79,11 +79,11 @@ impl Claims {
 
     /// Takes in the state of the Leases. Returns true if this coordinator, or one of `holders`, gained or lost
     /// the right to act.
-    pub(crate) fn take(&mut self, seen: &LeaseStates, holders: &BTreeSet<String>) -> bool {
+    pub(crate) fn take(&mut self, states: &LeaseStates, holders: &BTreeSet<String>) -> bool {
         let before = (self.may_act, self.expired.clone());
-        self.may_act = seen.may_act;
-        if let Some(leases) = &seen.leases {
-            self.sightings.record(holders.iter().map(String::as_str), leases, seen.at);
+        self.may_act = states.may_act;
+        if let Some(leases) = &states.leases {
+            self.sightings.record(holders.iter().map(String::as_str), leases, states.at);
         }
         let is_expired = |holder: &&String| self.sightings.is_expired(holder);
         self.expired = holders.iter().filter(is_expired).cloned().collect();
@@ -116,12 +116,12 @@ struct Keeper {
 
 impl Keeper {
     async fn renew_and_list(&mut self) -> LeaseStates {
-        let asked = since_boot();
+        let requested_at = since_boot();
         let renewal = renew(&self.client, &self.namespace, &self.me);
         self.wait = AGAIN;
         match tokio::time::timeout(RENEWS_EVERY, renewal).await {
             Ok(Ok(())) => {
-                self.lease.record_renewal(asked);
+                self.lease.record_renewal(requested_at);
                 self.wait = RENEWS_EVERY;
             }
             Ok(Err(error)) => {

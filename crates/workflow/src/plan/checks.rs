@@ -31,16 +31,16 @@ pub fn servers(
     sets: &[StorageAllocationSet],
     group: &Group,
 ) -> Result<(), Outcome> {
-    let given = &servers.spec.allocation_sets;
-    if given.len() != sets.len() {
+    let filled = &servers.spec.allocation_sets;
+    if filled.len() != sets.len() {
         return Err(Outcome::Failed(wlm_error(format!(
             "Servers has {} allocationSets and the breakdown {}: give each label one",
-            given.len(),
+            filled.len(),
             sets.len()
         ))));
     }
     for wanted in sets {
-        let mut with_label = given.iter().filter(|set| set.label == wanted.label);
+        let mut with_label = filled.iter().filter(|set| set.label == wanted.label);
         let (Some(set), None) = (with_label.next(), with_label.next()) else {
             return Err(Outcome::Failed(wlm_error(format!(
                 "Servers must have one allocation set with label {:?}: correct spec.allocationSets[].label",
@@ -81,8 +81,8 @@ pub fn counts(set: &ServersAllocationSet) -> Checked {
 /// # Errors
 /// When `minimumCapacity` is not positive.
 pub fn minimum(set: &StorageAllocationSet) -> Result<u64, ResourceError> {
-    let asked = u64::try_from(set.minimum_capacity).ok().filter(|bytes| *bytes > 0);
-    asked.ok_or_else(|| {
+    let bytes = u64::try_from(set.minimum_capacity).ok().filter(|bytes| *bytes > 0);
+    bytes.ok_or_else(|| {
         wlm_error(format!(
             "the DirectiveBreakdown's minimumCapacity of {} is {}: delete the DirectiveBreakdown; the engine creates it again",
             set.label, set.minimum_capacity
@@ -138,11 +138,11 @@ fn check_computes(
         }
     }
     for (rabbit, needed) in needed {
-        let here = set.storage.iter().filter(|storage| storage.name == rabbit);
-        let given: i64 = here.map(|storage| storage.allocation_count).sum();
-        if given < needed {
+        let on_rabbit = set.storage.iter().filter(|storage| storage.name == rabbit);
+        let count: i64 = on_rabbit.map(|storage| storage.allocation_count).sum();
+        if count < needed {
             return Err(wlm_error(format!(
-                "Servers asks for {given} allocations of {} on {rabbit}, which serves {needed} of the job's computes: ask for one for each",
+                "Servers asks for {count} allocations of {} on {rabbit}, which serves {needed} of the job's computes: ask for one for each",
                 wanted.label
             )));
         }
@@ -238,7 +238,7 @@ pub fn space(view: &View<'_>, servers: &Servers) -> Result<(), Outcome> {
         let space = view.site.reservations.space(&rabbit, node, &asking);
         if needed > space.total {
             return Err(Outcome::Failed(wlm_error(format!(
-                "{rabbit}: insufficient capacity available: {needed} bytes are asked for, and its drives have {} in all",
+                "{rabbit}: insufficient capacity available: {needed} bytes are requested, and its drives have {} in all",
                 space.total
             ))));
         }
@@ -246,7 +246,7 @@ pub fn space(view: &View<'_>, servers: &Servers) -> Result<(), Outcome> {
         // status of every waiting workflow.
         if needed > space.free {
             return Err(Outcome::Queued(format!(
-                "capacity on {rabbit}: {needed} bytes are asked for, and fewer are free; the workflow continues when other jobs release theirs"
+                "capacity on {rabbit}: {needed} bytes are requested, and fewer are free; the workflow continues when other jobs release theirs"
             )));
         }
     }

@@ -1,8 +1,9 @@
 //! `copy_in` and `copy_out`: one NnfDataMovement for each allocation, on the allocation's rabbit, all at once.
 //!
-//! DataIn and DataOut mount the storage on its rabbits ([`mount_for_copies`], planned by the directive that owns the storage), create
-//! the movements, and wait until all have finished. A movement that failed fails the state only then: the others save what they can.
-//! In Teardown the movements go first; nothing is unmounted or removed while one exists.
+//! DataIn and DataOut mount the storage on its rabbits ([`mount_for_copies`], planned by the directive that owns the
+//! storage), create the movements, and wait until all have finished. A failed movement fails the state only then, so
+//! that the others can still copy. Teardown deletes the movements first; it unmounts and removes nothing while a
+//! movement exists.
 
 mod mounts;
 mod movement;
@@ -26,7 +27,7 @@ use places::{Sides, resolve};
 #[derive(Clone, Copy, Debug)]
 pub struct Copies;
 
-/// Which way data is copied.
+/// Whether data is copied into or out of the job's storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     In,
@@ -50,7 +51,7 @@ impl Direction {
     }
 }
 
-/// Returns the copy that a command asks for.
+/// Returns the copy of a `copy_in` or `copy_out` command.
 fn copy_of(command: &Command) -> Option<(&Copy, Direction)> {
     match command {
         Command::CopyIn(copy) => Some((copy, Direction::In)),
@@ -85,25 +86,26 @@ fn copy_all(view: &View<'_>, index: usize, copy: &Copy, direction: Direction) ->
     let copies = &view.directives[index].copies;
     if copies.has_unreadable {
         return Progress::failed(transient_error(
-            "a NnfDataMovement of this directive cannot be read: correct or delete the object",
+            "the coordinator cannot read a NnfDataMovement of this directive: correct or delete the object",
         ));
     }
     let sides = match resolve(view, copy, direction) {
         Ok(sides) => sides,
         Err(outcome) => return outcome.into(),
     };
-    let unmounted = sides.unmounted(view);
+    let unmounted = sides.rabbits_without_mount(view);
     if !unmounted.is_empty() {
         return Progress::wait(format!("mount on {}", some_of(unmounted)));
     }
-    let missing: Vec<Change> = movements_missing(view, index, &sides, direction);
+    let missing: Vec<Change> = missing_movements(view, index, &sides, direction);
     if !missing.is_empty() {
         return Progress::default().with(missing);
     }
     verdict(copies.movements.values().map(|movement| &**movement), direction)
 }
 
-fn movements_missing(
+/// Returns the creation of each movement that does not exist yet.
+fn missing_movements(
     view: &View<'_>,
     index: usize,
     sides: &Sides<'_>,
@@ -120,7 +122,7 @@ fn movements_missing(
     new.filter(is_missing).map(|movement| Change::create(&movement)).collect()
 }
 
-/// Returns the wait for the movements that run, or how all ended.
+/// Returns a wait while movements run; then the error of the first failed movement, if one failed.
 fn verdict<'a>(
     movements: impl Iterator<Item = &'a NnfDataMovement>,
     direction: Direction,
@@ -141,7 +143,7 @@ fn verdict<'a>(
     };
     let others = match failed.len() - 1 {
         0 => String::new(),
-        others => format!("; and {others} more copies failed"),
+        others => format!("; number of other failed copies: {others}"),
     };
     Progress::failed(user_error(format!("{} on {rabbit}: {why}{others}", direction.command())))
 }
@@ -157,8 +159,8 @@ pub fn remove(view: &View<'_>, index: usize) -> Progress {
     Progress::wait(format!("end of copies on {}", some_of(rabbits))).with(deletions)
 }
 
-/// Returns true if a movement of the workflow exists: it may use any of its storage.
-pub fn may_run(view: &View<'_>) -> bool {
+/// Returns true if the workflow has a movement: the movement may use any storage of the workflow.
+pub fn has_movement(view: &View<'_>) -> bool {
     let mut copies = view.directives.iter().map(|directive| &directive.copies);
     copies.any(|copies| !copies.movements.is_empty() || copies.has_unreadable)
 }

@@ -26,23 +26,24 @@ pub fn mount_roots(site: &Site) -> Option<Vec<String>> {
     Some(roots.into_iter().map(str::to_owned).collect())
 }
 
-/// Returns a reference to the file system, or to the directory of the configuration, that a path lies in; `fieldPath` is its root.
+/// Returns a reference to the file system, or to the directory of the configuration, that a path lies in; `fieldPath`
+/// is its root.
 pub fn reference_of(site: &Site, path: &str) -> Option<ObjectReference> {
     let lustre = site.lustre.iter().flatten().filter_map(|((namespace, name), object)| {
         let root = mount_root(object)?;
         Some((root, reference("LustreFileSystem", name, namespace)))
     });
     let directories = site.settings.directories.iter().map(|(name, root)| {
-        let named = ObjectReference { namespace: None, ..reference("Directory", name, "") };
-        (root.trim_end_matches('/'), named)
+        let directory = ObjectReference { namespace: None, ..reference("Directory", name, "") };
+        (root.trim_end_matches('/'), directory)
     });
     let above = lustre.chain(directories).filter(|(root, _)| is_beneath(path, root));
     let (root, found) = above.max_by_key(|(root, _)| root.len())?;
     Some(ObjectReference { field_path: Some(root.to_owned()), ..found })
 }
 
-/// Returns the volume source for the file system that an argument names. Pods get it only if the LustreFileSystem lists their
-/// namespace, with the access mode that the profile asks for.
+/// Returns the volume source for the file system that an argument names. Pods get it only if the LustreFileSystem lists
+/// their namespace, with the access mode that the profile asks for.
 pub fn storage_path(
     view: &View<'_>,
     profile: &NnfContainerProfileData,

@@ -248,15 +248,15 @@ pub fn set_access(
         std::iter::once(rabbit.clone()).chain(computes).collect()
     };
     let allocations = &block.spec.allocations;
-    let wanted: Vec<_> = (0..allocations.len()).map(access).collect();
+    let access_lists: Vec<_> = (0..allocations.len()).map(access).collect();
     // Each plan calls this function for each rabbit of the job, and the access is almost always right already: skip
     // copying and comparing whole objects.
-    let is_there = allocations.iter().map(|allocation| &allocation.access).eq(&wanted);
+    let is_there = allocations.iter().map(|allocation| &allocation.access).eq(&access_lists);
     if is_there || is_deleted(block) {
         return None;
     }
     let mut after = block.clone();
-    for (allocation, access) in after.spec.allocations.iter_mut().zip(wanted) {
+    for (allocation, access) in after.spec.allocations.iter_mut().zip(access_lists) {
         allocation.access = access;
     }
     Change::patch(block, &after)

@@ -66,12 +66,12 @@ pub fn set_up_proposed_storage(view: &View<'_>, index: usize, jobdw: &Jobdw) -> 
     if jobdw.file_system == FileSystem::Lustre {
         return lustre::setup::make_file_system(&maker, profile);
     }
-    let wanted = allocations(servers);
-    match maker.create_missing(&wanted) {
-        Ok(changes) => progress(&directive.storage, &wanted).with(changes),
+    let allocations = allocations(servers);
+    match maker.create_missing(&allocations) {
+        Ok(changes) => progress(&directive.storage, &allocations).with(changes),
         Err(error) => Progress::failed(error),
     }
-    .with(servers_status::update(&directive.storage, servers, &wanted, view.now))
+    .with(servers_status::update(&directive.storage, servers, &allocations, view.now))
 }
 
 /// Creates the objects of a directive's storage.

@@ -26,7 +26,7 @@ pub fn begin_workflow(view: &View<'_>, now: Timestamp) -> Option<Change> {
 
 /// Begins the desired state and writes the fields that workload managers read: the reference to Computes, two
 /// variables, and the entries in `status.drivers`. Without rules the drivers are unknown. A directive that fits no
-/// rule still gets an entry for Proposal, which tells the fault of the directive.
+/// rule still gets an entry for Proposal, which reports the fault of the directive.
 pub fn begin_status(workflow: &mut Workflow, rules: Option<&Ruleset>, now: Timestamp) {
     let (name, namespace) = (workflow.name_any(), workflow.namespace().unwrap_or_default());
     let state = workflow.spec.desired_state.clone();

@@ -71,11 +71,15 @@ fn the_older_of_two_reservations_that_do_not_both_fit_wins() {
     assert_eq!(free(&reservations, &new), -20, "a job without Servers comes after both");
     let at = ("r".to_owned(), "b".to_owned());
     reservations.begin_creation(at.clone(), younger.clone());
-    assert_eq!(free(&reservations, &older), 40, "the creation for the younger one was sent");
+    assert_eq!(free(&reservations, &older), 40, "the creation for the younger Servers was sent");
     reservations.end_creation(&at);
     assert_eq!(free(&reservations, &older), 100, "the API refused the creation");
     reservations.allocate(&at, Some(younger.clone()), Some(&block(0)));
-    assert_eq!(free(&reservations, &older), 40, "the allocation of the younger one is being made");
+    assert_eq!(
+        free(&reservations, &older),
+        40,
+        "the allocation of the younger Servers is being made"
+    );
 }
 
 #[test]

@@ -11,10 +11,10 @@ use crate::claims::LeaseStates;
 impl World {
     /// Takes in the state of the coordinators' Leases. Wakes workflows that wait for a claim if a holder
     /// expired or came back.
-    pub fn take_leases(&mut self, seen: &LeaseStates) -> Vec<Wake> {
+    pub fn take_leases(&mut self, states: &LeaseStates) -> Vec<Wake> {
         let status = self.runs.iter().filter_map(|run| run.status.as_ref());
         let holders: BTreeSet<String> = status.map(|status| status.claim.holder.clone()).collect();
-        let is_new = self.site.claims.take(seen, &holders);
+        let is_new = self.site.claims.take(states, &holders);
         is_new.then_some(Wake::Waiting).into_iter().collect()
     }
 }

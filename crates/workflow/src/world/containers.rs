@@ -33,7 +33,7 @@ impl World {
         let (namespace, name) = object_key(workflow);
         let (uid, object_name) =
             (workflow.uid().unwrap_or_default(), directive_object_name(workflow, index));
-        let mine = |labels: &BTreeMap<String, String>| {
+        let has_own_labels = |labels: &BTreeMap<String, String>| {
             labels.get(label::WORKFLOW_UID) == Some(&uid)
                 && labels.get(label::DIRECTIVE_INDEX) == Some(&index.to_string())
         };
@@ -41,46 +41,47 @@ impl World {
             profile: if_owned_by(self.container_profiles.get(&namespace, &object_name), &uid),
             run: if_owned_by(self.runs.get(&namespace, &object_name), &uid),
             service: if_owned_by(self.services.get(&namespace, &name), &uid)
-                .filter(|object| mine(object.labels())),
+                .filter(|object| has_own_labels(object.labels())),
             network_policy: if_owned_by(self.network_policies.get(&namespace, &name), &uid)
-                .filter(|object| mine(object.labels())),
+                .filter(|object| has_own_labels(object.labels())),
             config_map: if_owned_by(self.config_maps.get(&namespace, &object_name), &uid),
             ..Containers::default()
         };
         let mut unreadable = self.on_rabbits.unreadable();
         containers.has_unreadable =
-            unreadable.any(|metadata| metadata.labels.as_ref().is_some_and(&mine));
+            unreadable.any(|metadata| metadata.labels.as_ref().is_some_and(&has_own_labels));
         let Some(children) = self.children.get(&(namespace, name)) else { return containers };
         let on_rabbits = children.on_rabbits.iter();
         for at in on_rabbits {
-            let object = self.on_rabbits.get(&at.0, &at.1).filter(|object| mine(object.labels()));
+            let object =
+                self.on_rabbits.get(&at.0, &at.1).filter(|object| has_own_labels(object.labels()));
             let Some(object) = object else { continue };
             let runs = !object.spec.containers.is_empty();
             let by_key = if runs { &mut containers.on_rabbits } else { &mut containers.packages };
             by_key.insert(at.clone(), object.clone());
         }
         let jobs = children.jobs.iter().filter_map(|at| self.jobs.get(&at.0, &at.1));
-        for job in jobs.filter(|job| mine(job.labels())) {
+        for job in jobs.filter(|job| has_own_labels(job.labels())) {
             containers.jobs.insert(job.name_any(), job.clone());
         }
         containers.keys = children.keys.iter().map(|at| at.1.clone()).collect();
         let config_maps = children.config_maps.iter();
         let config_maps = config_maps.filter_map(|at| self.config_maps.get(&at.0, &at.1));
-        for config_map in config_maps.filter(|config_map| mine(config_map.labels())) {
+        for config_map in config_maps.filter(|config_map| has_own_labels(config_map.labels())) {
             let number = config_map.labels().get(label::ATTEMPT).and_then(|text| text.parse().ok());
             containers.attempts.extend(number.map(|number| (number, config_map.clone())));
         }
         let pods = children.pods.iter().filter_map(|at| self.pods.get(&at.0, &at.1));
-        for pod in pods.filter(|pod| mine(pod.labels())) {
+        for pod in pods.filter(|pod| has_own_labels(pod.labels())) {
             let job = pod.labels().get(label::JOB_NAME).cloned().unwrap_or_default();
             containers.pods.entry(job).or_default().push(pod.clone());
         }
-        for volume in self.volumes_of(children).filter(|volume| mine(volume.labels())) {
+        for volume in self.volumes_of(children).filter(|volume| has_own_labels(volume.labels())) {
             containers.volumes.insert(volume.name_any(), volume.clone());
         }
         let claims = children.volume_claims.iter();
         let claims = claims.filter_map(|at| self.volume_claims.get(&at.0, &at.1));
-        for claim in claims.filter(|claim| mine(claim.labels())) {
+        for claim in claims.filter(|claim| has_own_labels(claim.labels())) {
             containers.volume_claims.insert(claim.name_any(), claim.clone());
         }
         containers

@@ -19,15 +19,16 @@ impl World {
         let (namespace, name) = object_key(workflow);
         let uid = workflow.uid().unwrap_or_default();
         let profile = directive_object_name(workflow, index);
-        let mine = |labels: &BTreeMap<String, String>| {
+        let has_own_labels = |labels: &BTreeMap<String, String>| {
             labels.get(label::WORKFLOW_UID) == Some(&uid)
                 && labels.get(label::DIRECTIVE_INDEX) == Some(&index.to_string())
         };
         let mut unreadable = self.movements.unreadable();
-        let has_unreadable = unreadable.any(|metadata| metadata.labels.as_ref().is_some_and(&mine));
+        let has_unreadable =
+            unreadable.any(|metadata| metadata.labels.as_ref().is_some_and(&has_own_labels));
         let children = self.children.get(&(namespace.clone(), name));
         let movements = children.into_iter().flat_map(|children| self.movements_of(children));
-        let movements = movements.filter(|movement| mine(movement.labels()));
+        let movements = movements.filter(|movement| has_own_labels(movement.labels()));
         Copies {
             profile: if_owned_by(self.movement_profiles.get(&namespace, &profile), &uid),
             movements: movements.map(|object| (object_key(&**object), object.clone())).collect(),

@@ -40,8 +40,8 @@ pub(super) struct Known<'a> {
 impl Known<'_> {
     /// Returns true if a directive names this persistent storage.
     pub(super) fn is_of(&self, workflow: &Workflow, index: usize) -> bool {
-        let named = instance::command(&workflow.spec.directives[index]);
-        named.is_some_and(|(_, name)| name == self.at.1)
+        let command = instance::command(&workflow.spec.directives[index]);
+        command.is_some_and(|(_, name)| name == self.at.1)
     }
 }
 
@@ -120,8 +120,8 @@ impl World {
         if let Some((known, mounts)) = known {
             let turn = known.turn.clone();
             // `others` stays empty: this view is only for the storage's own plan.
-            let named = NamedStorage { object: Some(object), turn, ..NamedStorage::default() };
-            return Some((named, Group { mounts, ..without_mounts(known.storage) }));
+            let storage = NamedStorage { object: Some(object), turn, ..NamedStorage::default() };
+            return Some((storage, Group { mounts, ..without_mounts(known.storage) }));
         }
         let (mut storage, _) = self.storage_of_instance(&object);
         let users =

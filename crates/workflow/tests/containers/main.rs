@@ -72,7 +72,7 @@ fn one_of_two_coordinators_creates_the_containers_and_the_other_takes_over() {
         let dead =
             holders.iter().position(|holder| first["claim"]["holder"] == holder.as_str()).unwrap();
         site.coordinators[dead].abort();
-        site.ask("taken", "PostRun").await;
+        site.request_state("taken", "PostRun").await;
         site.set_pod_status("taken", ended_pod(0, "")).await;
         site.wait("taken", "PostRun", "Completed", "").await;
         let second = site.run("taken", "Succeeded").await;
@@ -83,7 +83,7 @@ fn one_of_two_coordinators_creates_the_containers_and_the_other_takes_over() {
         };
         assert_eq!(uids(&site.pods("taken", 2).await), uids(&pods), "the pods continue to run");
         for state in ["DataOut", "Teardown"] {
-            site.ask("taken", state).await;
+            site.request_state("taken", state).await;
             site.wait("taken", state, "Completed", "").await;
         }
         site.run("taken", "Succeeded").await;
@@ -107,7 +107,7 @@ fn a_silent_rabbit_is_reported_until_its_next_report() {
         site.set_pod_status("dark", ready_pod()).await;
         site.wait("dark", "PreRun", "Completed", "").await;
         site.hold("dark", true).await;
-        site.ask("dark", "PostRun").await;
+        site.request_state("dark", "PostRun").await;
         site.wait("dark", "PostRun", "DriverWait", "end of containers on r, s").await;
         site.wait("dark", "PostRun", "TransientCondition", "rabbit r is silent").await;
         for job in site.jobs("dark").await {
@@ -151,13 +151,13 @@ async fn run_to_teardown(site: &Site) {
     assert_eq!(log, ["s", "app", "begun\nready\n"], "{output:#}");
     let is_without_deadline = |job: &Value| job["spec"]["activeDeadlineSeconds"].is_null();
     assert!(site.jobs("life").await.iter().all(is_without_deadline));
-    site.ask("life", "PostRun").await;
+    site.request_state("life", "PostRun").await;
     site.wait("life", "PostRun", "DriverWait", "end of containers on r, s").await;
     site.set_pod_status("life", ended_pod(0, "")).await;
     site.wait("life", "PostRun", "Completed", "").await;
     assert_eq!(site.pods("life", 2).await.len(), 2, "logs are there until Teardown");
     for state in ["DataOut", "Teardown"] {
-        site.ask("life", state).await;
+        site.request_state("life", state).await;
         site.wait("life", state, "Completed", "").await;
     }
     assert!(site.jobs("life").await.is_empty());
@@ -170,7 +170,7 @@ async fn fail(site: &Site) {
     site.pods("fails", 2).await;
     site.set_pod_status("fails", ended_pod(3, "no input\n")).await;
     site.wait("fails", "PreRun", "Completed", "").await;
-    site.ask("fails", "PostRun").await;
+    site.request_state("fails", "PostRun").await;
     let why = "container on r failed to run successfully after 1 attempts: container app exited with 3: no input";
     site.wait("fails", "PostRun", "Error", why).await;
     let output = site.warren(&["containers", "--json"]).await;
@@ -181,7 +181,7 @@ async fn fail(site: &Site) {
     let first = output[0].as_object().unwrap();
     let is_reported = |(name, value): (&String, &Value)| first.get(name) == Some(value);
     assert!(failed.as_object().unwrap().iter().all(is_reported), "{output:#}");
-    site.ask("fails", "Teardown").await;
+    site.request_state("fails", "Teardown").await;
     site.wait("fails", "Teardown", "Completed", "").await;
     site.remove("fails").await;
 }
@@ -201,7 +201,7 @@ async fn miss_the_end_deadline(site: &Site) {
     site.wait("long", "PreRun", "Completed", "").await;
     // The end deadline counts from the beginning of PostRun: the time before must not matter.
     tokio::time::sleep(Duration::from_secs(3)).await;
-    site.ask("long", "PostRun").await;
+    site.request_state("long", "PostRun").await;
     site.wait("long", "PostRun", "Error", "failed to complete after 2 seconds").await;
     site.remove("long").await;
 }
@@ -212,7 +212,7 @@ async fn tear_down_while_running(site: &Site) {
     site.set_pod_status("cut", ready_pod()).await;
     site.wait("cut", "PreRun", "Completed", "").await;
     site.hold("cut", true).await;
-    site.ask("cut", "Teardown").await;
+    site.request_state("cut", "Teardown").await;
     site.wait("cut", "Teardown", "DriverWait", "end of containers on r, s").await;
     assert_eq!(site.jobs("cut").await.len(), 2, "a Job stays until its pods are gone");
     site.hold("cut", false).await;
@@ -251,7 +251,7 @@ async fn fetch_packages_first(site: &Site) {
     site.set_pod_status("packs", ready_pod()).await;
     site.wait("packs", "PreRun", "Completed", "").await;
     site.hold("packs", true).await;
-    site.ask("packs", "Teardown").await;
+    site.request_state("packs", "Teardown").await;
     site.wait("packs", "Teardown", "DriverWait", "end of containers on r, s").await;
     assert_eq!(site.packages("packs").await, ["r", "s"], "pods still use the packages");
     site.hold("packs", false).await;
@@ -290,7 +290,7 @@ async fn run_mpi(site: &Site) {
     let policies = site.network_policies("ranks").await;
     let own = &policies[0]["spec"]["ingress"][0]["from"][0]["podSelector"]["matchLabels"];
     assert_eq!(own["nnf.cray.hpe.com/container"], "ranks", "{policies:#?}");
-    site.ask("ranks", "PostRun").await;
+    site.request_state("ranks", "PostRun").await;
     site.wait("ranks", "PostRun", "DriverWait", "end of containers on r").await;
     site.set_pod_status_of_job("ranks", "ranks-launcher", ended_pod(0, "")).await;
     site.wait("ranks", "PostRun", "Completed", "").await;
@@ -299,7 +299,7 @@ async fn run_mpi(site: &Site) {
     // in the status.
     site.jobs_are("ranks", &[]).await;
     for state in ["DataOut", "Teardown"] {
-        site.ask("ranks", state).await;
+        site.request_state("ranks", state).await;
         site.wait("ranks", state, "Completed", "").await;
     }
     site.remove("ranks").await;
@@ -347,7 +347,7 @@ async fn suspend_and_resume(site: &Site) {
     for job in site.jobs("again").await {
         assert_eq!(job["metadata"]["labels"]["nnf.cray.hpe.com/attempt"], "2");
     }
-    site.ask("again", "Teardown").await;
+    site.request_state("again", "Teardown").await;
     site.wait("again", "Teardown", "Completed", "").await;
     site.remove("again").await;
 }

@@ -187,7 +187,7 @@ impl Site {
         self.create::<Workflow>("default", workflow).await;
         for (place, state) in STATES.iter().enumerate() {
             if place > 0 {
-                self.ask(name, state).await;
+                self.request_state(name, state).await;
             }
             if *state == to {
                 return;
@@ -208,7 +208,7 @@ impl Site {
         api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
     }
 
-    pub(crate) async fn ask(&self, name: &str, state: &str) {
+    pub(crate) async fn request_state(&self, name: &str, state: &str) {
         self.patch::<Workflow>(name, json!({"spec": {"desiredState": state}})).await;
     }
 

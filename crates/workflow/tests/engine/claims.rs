@@ -32,7 +32,7 @@ pub(crate) struct Coordinator {
 
 impl Coordinator {
     /// Delivers five lists of Leases: the version of an expired Lease stays the same, all others change each time.
-    pub(crate) fn tell(&self, world: &mut World) {
+    pub(crate) fn deliver_leases(&self, world: &mut World) {
         let names = ["a/1", "a/2", "b/1"];
         for at in [0, 10, 20, 30, 40] {
             let version = |name: &str| match self.expired.contains(&name) {
@@ -91,7 +91,7 @@ impl Site {
         site.becomes("a", "1", &[]);
         site.bring_towards("w", &lines("gfs2"), "DataIn");
         for state in ["PreRun", "PostRun"] {
-            site.ask("w", state);
+            site.request_state("w", state);
             site.settle();
             if state == to {
                 return site;
@@ -121,13 +121,13 @@ fn a_run_is_claimed_before_its_containers_are_created_and_records_their_progress
     site.set_all_job_status(&running());
     assert_claim(&site, "Running", "a/1", 1, 1);
     assert!(site.is_ready("w", "PreRun"), "{:?}", site.status_of("w"));
-    site.ask("w", "PostRun");
+    site.request_state("w", "PostRun");
     site.settle();
     assert_claim(&site, "Running", "a/1", 1, 1);
     site.set_all_job_status(&complete());
     assert_claim(&site, "Succeeded", "a/1", 1, 1);
     for state in ["DataOut", "Teardown"] {
-        site.ask("w", state);
+        site.request_state("w", state);
         site.settle();
         assert!(site.is_ready("w", state), "{:?}", site.status_of("w"));
     }
@@ -146,7 +146,7 @@ fn another_coordinator_changes_nothing_until_the_holders_lease_expires() {
         site.becomes("b", "1", &[]);
         site.settle();
         assert_claim(&site, phase, "a/1", 1, 1);
-        site.ask("w", "Teardown");
+        site.request_state("w", "Teardown");
         site.settle();
         assert_eq!(site.uids(), made, "{phase}: a has the claim");
         assert_claim(&site, phase, "a/1", 1, 1);
@@ -169,7 +169,7 @@ fn a_restarted_coordinator_adopts_running_containers() {
     site.set_all_job_status(&running());
     let made = site.uids();
     site.becomes("a", "2", &["a/1"]);
-    site.ask("w", "PostRun");
+    site.request_state("w", "PostRun");
     site.settle();
     assert_claim(&site, "Running", "a/2", 2, 1);
     assert_eq!(site.uids(), made);
@@ -197,7 +197,7 @@ fn no_coordinator_completes_a_state_before_the_run_records_it() {
 fn changes_planned_before_a_takeover_are_refused() {
     let mut site = Site::with_containers_of_a("PreRun");
     site.agents_sleep = true;
-    site.ask("w", "Teardown");
+    site.request_state("w", "Teardown");
     let mut stale = Vec::new();
     while stale.is_empty() {
         let planned = site.plan_all();
@@ -222,7 +222,7 @@ fn changes_planned_before_a_takeover_are_refused() {
 }
 
 #[test]
-fn a_coordinator_without_its_lease_does_nothing() {
+fn a_coordinator_whose_lease_has_expired_changes_nothing() {
     let mut site = Site::with_containers_of_a("PreRun");
     site.claims.is_silent = true;
     site.set_all_job_status(&running());
@@ -241,7 +241,7 @@ fn containers_are_cancelled_in_each_phase_and_leave_nothing() {
         site.becomes("a", "1", &[]);
         site.bring_towards("w", &lines("gfs2"), "DataIn");
         site.agents_sleep = phase == "Claimed";
-        site.ask("w", "PreRun");
+        site.request_state("w", "PreRun");
         site.settle();
         site.agents_sleep = false;
         if phase != "Claimed" {
@@ -250,7 +250,7 @@ fn containers_are_cancelled_in_each_phase_and_leave_nothing() {
         report.iter().for_each(|status| site.set_all_job_status(status));
         assert_claim(&site, phase, "a/1", 1, 1);
         assert_eq!(site.names("Job").is_empty(), phase == "Claimed");
-        site.ask("w", "Teardown");
+        site.request_state("w", "Teardown");
         site.settle();
         assert_claim(&site, "Cancelled", "a/1", 1, 1);
         assert!(site.names("Job").is_empty() && site.names("Service").is_empty(), "{phase}");
@@ -267,7 +267,7 @@ fn a_failed_run_stays_failed() {
     assert_claim(&site, "Failed", "a/1", 1, 1);
     assert!(site.run_of("w-1").status.unwrap().message.contains("container on r failed"));
     site.becomes("b", "1", &["a/1"]);
-    site.ask("w", "Teardown");
+    site.request_state("w", "Teardown");
     site.settle();
     assert_claim(&site, "Failed", "b/1", 2, 1);
     assert!(site.names("Job").is_empty() && site.is_ready("w", "Teardown"));
@@ -287,7 +287,7 @@ fn coordinators_stopped_after_any_change_take_over_from_each_other() {
         let mut last = 0;
         let mut ended = None;
         for state in &STATES[1..] {
-            site.ask("w", state);
+            site.request_state("w", state);
             for _ in 0..60 {
                 let (pod, nonce, other) = coordinators[random.usize(..2)];
                 site.becomes(pod, nonce, &[other]);

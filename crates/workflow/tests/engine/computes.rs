@@ -21,7 +21,7 @@ fn a_replacement_compute_does_not_get_an_allocation_that_may_be_mounted() {
         let mut site = Site::new(2, 100 * GIB);
         site.bring("w", &[directive(kind, "scratch")], "DataIn", &["c1"]);
         site.dead = vec!["c1".to_owned()];
-        site.ask("w", "PreRun");
+        site.request_state("w", "PreRun");
         site.settle();
         site.fill_computes("w", &["c2"]);
         site.settle();
@@ -100,13 +100,13 @@ fn no_compute_gets_an_allocation_while_a_mount_cannot_be_read() {
 }
 
 #[test]
-fn prerun_fails_until_computes_are_named() {
+fn prerun_fails_until_the_object_computes_is_filled() {
     for kind in ["xfs", "gfs2", "raw"] {
         let mut site = Site::new(2, 100 * GIB);
         site.bring("w", &[directive(kind, "scratch")], "DataIn", &["c1"]);
         // A deleted Computes is created again, empty.
         site.delete(&at("Computes", "default", "w"));
-        site.ask("w", "PreRun");
+        site.request_state("w", "PreRun");
         site.settle();
         let (_, ready, status, message) = site.status_of("w");
         assert_eq!((ready, &*status), (false, "Error"), "{kind}: {message}");
@@ -124,7 +124,7 @@ fn prerun_of_persistent_storage_fails_without_computes() {
     let mut site = Site::new(1, 100 * GIB);
     site.keep("xfs", "kept", &["c1"]);
     site.bring("w", &["#DW persistentdw name=kept".to_owned()], "DataIn", &[]);
-    site.ask("w", "PreRun");
+    site.request_state("w", "PreRun");
     site.settle();
     assert!(
         site.status_of("w").3.contains("Computes names no compute"),
@@ -143,7 +143,7 @@ fn errors_for_the_workload_manager_are_reported_once_the_state_is_not_new() {
     let mut site = Site::new(1, 100 * GIB);
     site.bring("w", &[directive("xfs", "scratch")], "DataIn", &["c1"]);
     site.fill_computes("w", &[]);
-    site.ask("w", "PreRun");
+    site.request_state("w", "PreRun");
     assert!(site.step(|length| (0..length).collect()), "the workflow enters the state");
     let begun = site.now() + SignedDuration::from_secs(1);
     site.edit("Workflow", "default", "w", |object| {

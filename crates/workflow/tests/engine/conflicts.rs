@@ -37,7 +37,7 @@ impl Site {
                 let Some(next) = states.next() else { break };
                 state = next;
                 self.fill_computes("w", computes);
-                self.ask("w", state);
+                self.request_state("w", state);
             } else if turn % 2 == 0 {
                 refused += self.cause_conflicts(turn);
             } else {
@@ -147,7 +147,7 @@ fn one_container_uses_a_jobs_gfs2_and_persistent_lustre_together() {
     site.settle();
     site.fill_computes("w", &["c1", "c2", "d1"]);
     for state in &STATES[1..] {
-        site.ask("w", state);
+        site.request_state("w", state);
         site.settle();
         if *state == "PreRun" {
             assert_container_sees_both(&site);

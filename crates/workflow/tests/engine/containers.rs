@@ -64,7 +64,7 @@ impl Site {
         self.fill_computes(name, &["c1", "c2", "d1"]);
         for state in &STATES[1..=STATES.iter().position(|state| *state == to).unwrap()] {
             assert!(self.status_of(name).1, "{:?}", self.status_of(name));
-            self.ask(name, state);
+            self.request_state(name, state);
             self.settle();
         }
     }
@@ -157,13 +157,13 @@ fn containers_run_beside_gfs2_lustre_and_raw() {
         assert!(!site.status_of("w").1, "{kind}: nothing is ready yet");
         site.set_all_job_status(&running());
         assert!(site.is_ready("w", "PreRun"), "{kind}: {:?}", site.status_of("w"));
-        site.ask("w", "PostRun");
+        site.request_state("w", "PostRun");
         site.settle();
         assert!(site.message("w").contains("end of containers on r, s"), "{}", site.message("w"));
         site.set_all_job_status(&complete());
         assert!(site.is_ready("w", "PostRun"), "{kind}: {:?}", site.status_of("w"));
         for state in ["DataOut", "Teardown"] {
-            site.ask("w", state);
+            site.request_state("w", state);
             site.settle();
             assert!(site.is_ready("w", state), "{kind}: {:?}", site.status_of("w"));
         }
@@ -194,14 +194,14 @@ fn containers_keep_persistent_storage_mounted_on_their_rabbits() {
         );
         site.set_all_job_status(&running());
         assert!(site.is_ready("w", "PreRun"), "{kind}: {:?}", site.status_of("w"));
-        site.ask("w", "PostRun");
+        site.request_state("w", "PostRun");
         site.settle();
         assert_eq!(site.mounted_on(), ["r", "s"], "{kind}: the containers run");
         site.set_all_job_status(&complete());
         assert!(site.is_ready("w", "PostRun"), "{kind}: {:?}", site.status_of("w"));
         assert!(site.mounted_on().is_empty(), "{kind}");
         for state in ["DataOut", "Teardown"] {
-            site.ask("w", state);
+            site.request_state("w", state);
             site.settle();
             assert!(site.is_ready("w", state), "{kind}: {:?}", site.status_of("w"));
         }
@@ -222,12 +222,12 @@ fn containers_without_end_deadline_keep_persistent_storage_until_teardown() {
     site.bring_towards("w", &lines, "PreRun");
     site.set_all_job_status(&running());
     for state in ["PostRun", "DataOut"] {
-        site.ask("w", state);
+        site.request_state("w", state);
         site.settle();
         assert!(site.is_ready("w", state), "{:?}", site.status_of("w"));
         assert_eq!(site.mounted_on(), ["r", "s"], "{state}");
     }
-    site.ask("w", "Teardown");
+    site.request_state("w", "Teardown");
     site.settle();
     assert!(site.is_ready("w", "Teardown"), "{:?}", site.status_of("w"));
     site.delete(&at("Workflow", "default", "w"));
@@ -235,7 +235,7 @@ fn containers_without_end_deadline_keep_persistent_storage_until_teardown() {
 }
 
 #[test]
-fn persistent_xfs_is_for_computes_only() {
+fn a_container_with_persistent_xfs_is_refused() {
     let mut site = site();
     site.keep("xfs", "kept", &["c1"]);
     site.create("w", &["#DW persistentdw name=kept", BESIDE_KEPT].map(str::to_owned));
@@ -286,7 +286,7 @@ fn no_container_starts_before_its_rabbit_has_mounted_all_storage() {
     let mut site = site();
     site.bring_towards("w", &lines("gfs2"), "DataIn");
     site.agents_sleep = true;
-    site.ask("w", "PreRun");
+    site.request_state("w", "PreRun");
     site.settle();
     assert!(site.names("Job").is_empty());
     site.agents_sleep = false;
@@ -305,7 +305,7 @@ fn the_start_deadline_ends_when_all_are_ready_and_postrun_sets_the_end_deadline(
     assert!(site.message("w").contains("containers on s"), "{}", site.message("w"));
     site.set_all_job_status(&running());
     assert_eq!(site.deadlines(), [Value::Null, Value::Null]);
-    site.ask("w", "PostRun");
+    site.request_state("w", "PostRun");
     site.settle();
     for deadline in site.deadlines() {
         let seconds = deadline.as_i64().unwrap();
@@ -328,7 +328,7 @@ fn an_engine_stopped_after_any_change_continues_with_containers() {
         site.settle_with(cut);
         site.fill_computes("w", &["c1", "c2", "d1"]);
         for state in &STATES[1..] {
-            site.ask("w", state);
+            site.request_state("w", state);
             site.settle_with(cut);
             match *state {
                 "PreRun" => site.set_all_job_status(&running()),

@@ -1,4 +1,4 @@
-//! `copy_in` and `copy_out`: where the movements go, what mounts they need, and how a failed or cancelled one ends.
+//! `copy_in` and `copy_out`: paths and mounts of the movements, and failed and deleted movements.
 
 use api::names::movement;
 use serde_json::{Value, json};
@@ -10,7 +10,8 @@ use crate::{
 };
 
 impl Site {
-    /// Copies, or gives up a deleted movement, as a rabbit's agent does.
+    /// Sets the status of a movement, or removes the finalizer of a deleted movement, as a rabbit's agent does. Returns
+    /// true if the movement changed.
     pub(crate) fn act_on_movement(&mut self, place: &At) -> bool {
         let Some(object) = self.objects.get(place) else { return false };
         let is_going = !object["metadata"]["deletionTimestamp"].is_null();
@@ -35,7 +36,8 @@ impl Site {
         true
     }
 
-    /// Panics if a mount is taken from a rabbit on which data is copied, or a movement is created before its storage is mounted.
+    /// Panics if a change unmounts storage on a rabbit with a running movement, or creates a movement before its
+    /// storage is mounted.
     pub(crate) fn check_movements(&self, change: &Change, place: &At) {
         let is_mount = place.0 == "ClientMount" && place.2.ends_with("-servers");
         let unmounts = match change {
@@ -49,7 +51,10 @@ impl Site {
             at.0 == "NnfDataMovement" && at.1 == place.1 && object["status"]["state"] != "Finished"
         };
         if is_mount && unmounts {
-            assert!(!self.objects.iter().any(copies), "{change} while data is copied there");
+            assert!(
+                !self.objects.iter().any(copies),
+                "{change} unmounts storage on a rabbit while a movement runs there"
+            );
         }
         if matches!(change, Change::Create(..)) && place.0 == "NnfDataMovement" {
             let is_mounted = |(at, object): (&At, &crate::stored::Stored)| {
@@ -57,7 +62,10 @@ impl Site {
                     && at.1 == place.1
                     && object["status"]["mounts"][0]["state"] == "mounted"
             };
-            assert!(self.objects.iter().any(is_mounted), "{change} before its storage is mounted");
+            assert!(
+                self.objects.iter().any(is_mounted),
+                "{change} creates a movement before its storage is mounted"
+            );
         }
     }
 
@@ -99,15 +107,15 @@ fn directives(lines: &[&str]) -> Vec<String> {
 }
 
 fn go_to(site: &mut Site, state: &str) {
-    site.ask("w", state);
+    site.request_state("w", state);
     site.settle();
     assert!(site.is_ready("w", state), "{state}: {:?}", site.status_of("w"));
 }
 
 #[test]
-fn each_allocation_has_a_movement_on_its_rabbit() {
+fn each_allocation_gets_a_movement_with_paths_on_its_rabbit_and_an_xfs_is_unmounted_in_between() {
     let mut site = Site::with_lustre(2);
-    site.ask_for_storage("w", &directives(&[XFS, IN, OUT]), &["c1", "c2"]);
+    site.request_setup("w", &directives(&[XFS, IN, OUT]), &["c1", "c2"]);
     go_to(&mut site, "DataIn");
     let uid = site.workflow("w")["metadata"]["uid"].as_str().unwrap().to_owned();
     for index in 0..2 {
@@ -132,7 +140,7 @@ fn each_allocation_has_a_movement_on_its_rabbit() {
     }
     assert!(site.is_mounted_on_rabbit());
     go_to(&mut site, "PreRun");
-    assert!(!site.is_mounted_on_rabbit(), "computes have the XFS mounted");
+    assert!(!site.is_mounted_on_rabbit(), "the rabbit still mounts the XFS that computes mount");
     go_to(&mut site, "PostRun");
     go_to(&mut site, "DataOut");
     assert!(site.is_mounted_on_rabbit());
@@ -145,9 +153,9 @@ fn each_allocation_has_a_movement_on_its_rabbit() {
 }
 
 #[test]
-fn gfs2_stays_mounted_on_its_rabbit_after_a_copy_in() {
+fn a_gfs2_stays_mounted_on_its_rabbit_after_copy_in() {
     let mut site = Site::with_lustre(2);
-    site.ask_for_storage("w", &directives(&[GFS2, IN]), &["c1", "c2"]);
+    site.request_setup("w", &directives(&[GFS2, IN]), &["c1", "c2"]);
     go_to(&mut site, "DataIn");
     go_to(&mut site, "PreRun");
     assert!(site.is_mounted_on_rabbit());
@@ -157,20 +165,20 @@ fn gfs2_stays_mounted_on_its_rabbit_after_a_copy_in() {
 }
 
 #[test]
-fn a_failed_movement_fails_the_state_once_all_have_ended_and_keeps_the_storage() {
+fn a_failed_movement_fails_data_out_once_all_movements_have_ended_and_keeps_the_storage() {
     let mut site = Site::with_lustre(2);
-    site.ask_for_storage("w", &directives(&[XFS, OUT]), &["c1", "c2"]);
+    site.request_setup("w", &directives(&[XFS, OUT]), &["c1", "c2"]);
     for state in ["DataIn", "PreRun", "PostRun"] {
         go_to(&mut site, state);
     }
     let failed = json!({"state": "Finished", "status": "Failed", "message": "no space is left"});
     site.errors.insert("NnfDataMovement".to_owned(), failed);
-    site.ask("w", "DataOut");
+    site.request_state("w", "DataOut");
     site.settle();
     let (_, ready, status, message) = site.status_of("w");
     assert!(!ready && status == "Error", "{status}: {message}");
     assert!(
-        message.contains("copy_out on r: no space is left; and 1 more copies failed"),
+        message.contains("copy_out on r: no space is left; number of other failed copies: 1"),
         "{message}"
     );
     assert!(site.objects.keys().any(|at| at.0 == "NnfNodeStorage"));
@@ -178,12 +186,13 @@ fn a_failed_movement_fails_the_state_once_all_have_ended_and_keeps_the_storage()
 }
 
 #[test]
-fn a_copy_that_runs_is_told_in_whole_percents_and_ends_before_the_storage_goes() {
+fn the_status_shows_whole_percents_of_running_copies_and_teardown_deletes_movements_before_storage()
+{
     let mut site = Site::with_lustre(2);
-    site.ask_for_storage("w", &directives(&[XFS, IN]), &["c1", "c2"]);
+    site.request_setup("w", &directives(&[XFS, IN]), &["c1", "c2"]);
     let running = json!({"state": "Running", "commandStatus": {"progress": 63}});
     site.errors.insert("NnfDataMovement".to_owned(), running);
-    site.ask("w", "DataIn");
+    site.request_state("w", "DataIn");
     site.settle();
     let (_, _, status, message) = site.status_of("w");
     assert_eq!(
@@ -191,13 +200,13 @@ fn a_copy_that_runs_is_told_in_whole_percents_and_ends_before_the_storage_goes()
         ("DriverWait", true),
         "{message}"
     );
-    site.ask("w", "Teardown");
+    site.request_state("w", "Teardown");
     site.settle();
     assert!(site.is_ready("w", "Teardown"), "{:?}", site.status_of("w"));
 }
 
 #[test]
-fn a_path_on_no_file_system_of_the_site_is_refused() {
+fn a_copy_from_a_path_outside_all_global_file_systems_is_refused() {
     let mut site = Site::with_lustre(1);
     site.create(
         "w",

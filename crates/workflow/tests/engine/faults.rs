@@ -29,7 +29,7 @@ pub(crate) fn run_life(
     site.settle_with(cut);
     site.fill_computes("w", computes);
     for state in &STATES[1..] {
-        site.ask("w", state);
+        site.request_state("w", state);
         site.settle_with(cut);
         assert!(site.is_ready("w", state), "{:?}", site.status_of("w"));
     }
@@ -84,7 +84,7 @@ fn deleted_objects_are_created_again_or_reported() {
             site.settle();
             let next = STATES.iter().skip_while(|known| **known != state).nth(1);
             if let Some(next) = next.filter(|_| site.status_of("w").1) {
-                site.ask("w", next);
+                site.request_state("w", next);
                 site.settle();
             }
             let (state_now, ready, status, message) = site.status_of("w");
@@ -107,15 +107,15 @@ fn an_error_of_one_directive_does_not_hold_up_others() {
     site.create("w", &directives());
     site.settle();
     site.fill_computes("w", &["c1", "c2"]);
-    site.ask("w", "Setup");
+    site.request_state("w", "Setup");
     site.settle();
-    site.ask("w", "DataIn");
+    site.request_state("w", "DataIn");
     site.settle();
     site.errors.insert(
         "ClientMount".to_owned(),
         json!({"debugMessage": "mount: no such device", "userMessage": "the device went", "type": "Internal", "severity": "Major"}),
     );
-    site.ask("w", "PreRun");
+    site.request_state("w", "PreRun");
     site.settle();
     let (_, ready, status, message) = site.status_of("w");
     assert!(!ready && status == "TransientCondition", "{status}");
@@ -141,14 +141,14 @@ fn a_fatal_error_is_reported_and_the_workflow_can_be_torn_down() {
         "NnfNodeBlockStorage".to_owned(),
         json!({"debugMessage": "no drives", "userMessage": "r: insufficient capacity available", "type": "WLM", "severity": "Fatal"}),
     );
-    site.ask("w", "Setup");
+    site.request_state("w", "Setup");
     site.settle();
     let (_, ready, status, message) = site.status_of("w");
     assert!(!ready && status == "Error");
     assert_eq!(message, "DW Directive 0: WLM error: Node: r: insufficient capacity available");
     // Until its agent looks at it again, a deleted object keeps the error of its creation.
     site.dead = vec!["r".to_owned()];
-    site.ask("w", "Teardown");
+    site.request_state("w", "Teardown");
     site.settle();
     let (_, ready, status, message) = site.status_of("w");
     assert_eq!((ready, &*status), (false, "DriverWait"), "{message}");
@@ -167,7 +167,7 @@ fn a_forced_state_is_ready_and_the_next_one_is_not_forced() {
     let mut site = Site::new(2, 100 * GIB);
     site.bring("w", &[directive("xfs", "one")], "DataIn", &["c1", "c2"]);
     site.dead = vec!["c2".to_owned()];
-    site.ask("w", "PreRun");
+    site.request_state("w", "PreRun");
     site.settle();
     assert!(!site.status_of("w").1);
     assert_eq!(site.status_of("w").3, "DW Directive 0: pending mount on c2");
@@ -178,7 +178,7 @@ fn a_forced_state_is_ready_and_the_next_one_is_not_forced() {
         ("PreRun".to_owned(), true, "Completed".to_owned(), "Forced Ready".to_owned())
     );
     site.dead.clear();
-    site.ask("w", "PostRun");
+    site.request_state("w", "PostRun");
     site.settle();
     assert_eq!(site.workflow("w")["spec"]["forceReady"], false);
     assert!(site.is_ready("w", "PostRun"), "{:?}", site.status_of("w"));
@@ -186,17 +186,17 @@ fn a_forced_state_is_ready_and_the_next_one_is_not_forced() {
 }
 
 #[test]
-fn a_dead_compute_is_waited_for_until_there_is_evidence_that_it_is_down() {
+fn teardown_waits_for_a_silent_compute_until_evidence_shows_that_the_compute_is_down() {
     let mut site = Site::new(2, 100 * GIB);
     site.bring("w", &[directive("xfs", "one")], "PreRun", &["c1", "c2"]);
     site.dead = vec!["c2".to_owned()];
-    site.ask("w", "PostRun");
+    site.request_state("w", "PostRun");
     site.settle();
     assert_eq!(site.status_of("w").3, "DW Directive 0: pending unmount on c2");
     site.put(json!({"kind": "SystemStatus", "metadata": {"name": "default", "namespace": "default"}, "data": {"nodes": {"c2": "Disabled"}}}));
     site.settle();
     assert!(site.is_ready("w", "PostRun"), "{:?}", site.status_of("w"));
-    site.ask("w", "Teardown");
+    site.request_state("w", "Teardown");
     site.settle();
     assert!(site.is_ready("w", "Teardown"), "{:?}", site.status_of("w"));
     site.remove("w");
@@ -210,7 +210,7 @@ fn access_and_storage_stay_while_a_mount_cannot_be_read() {
     let place = site.objects.keys().find(|at| at.0 == "ClientMount" && at.1 == "c2").cloned();
     site.unreadable = vec![place.unwrap()];
     for state in ["PostRun", "Teardown"] {
-        site.ask("w", state);
+        site.request_state("w", state);
         site.settle();
         assert!(!site.is_ready("w", state), "{:?}", site.status_of("w"));
         assert!(site.status_of("w").3.contains("cannot be read"), "{:?}", site.status_of("w"));
@@ -230,7 +230,7 @@ fn access_and_storage_stay_while_a_node_has_an_old_mount() {
     let mut site = Site::new(2, 100 * GIB);
     site.bring("w", &[directive("xfs", "one")], "PreRun", &["c1", "c2"]);
     site.dead = vec!["c2".to_owned()];
-    site.ask("w", "PostRun");
+    site.request_state("w", "PostRun");
     site.settle();
     site.edit("ClientMount", "c2", "default-w-0-computes", |object| {
         let error = json!({"debugMessage": "busy", "userMessage": "c2: busy", "type": "Internal", "severity": "Major"});
@@ -238,7 +238,7 @@ fn access_and_storage_stay_while_a_node_has_an_old_mount() {
         object["status"] = json!({"mounts": mounts, "allReady": false, "error": error});
     });
     for state in ["PostRun", "Teardown"] {
-        site.ask("w", state);
+        site.request_state("w", state);
         site.settle();
         let (_, ready, _, message) = site.status_of("w");
         assert!(!ready && message.contains("c2: busy"), "{state}: {message}");
@@ -336,7 +336,7 @@ fn a_failed_rabbit_does_not_hold_up_computes_of_other_rabbits() {
         site.settle();
         site.fill_computes("w", &["c1", "c2", "d1"]);
         site.dead = vec!["s".to_owned()];
-        site.ask("w", "Setup");
+        site.request_state("w", "Setup");
         site.settle();
         assert_eq!(site.status_of("w").3, "DW Directive 0: pending storage on s", "{kind}");
         fail(&mut site, "s");
@@ -345,26 +345,26 @@ fn a_failed_rabbit_does_not_hold_up_computes_of_other_rabbits() {
         site.edit("Workflow", "default", "w", |object| object["spec"]["forceReady"] = json!(true));
         site.settle();
         assert!(site.is_ready("w", "Setup"), "{kind}: {:?}", site.status_of("w"));
-        site.ask("w", "DataIn");
+        site.request_state("w", "DataIn");
         site.settle();
         site.fill_computes("w", &["c1", "c2"]);
         // The workflow waits for a remaining compute that is not ready, whatever the failed rabbit reports.
         site.dead.push("c2".to_owned());
-        site.ask("w", "PreRun");
+        site.request_state("w", "PreRun");
         site.settle();
         assert_eq!(site.status_of("w").3, "DW Directive 0: pending mount on c2", "{kind}");
         site.dead.pop();
         site.settle();
         for state in ["PreRun", "PostRun", "DataOut"] {
             if state != "PreRun" {
-                site.ask("w", state);
+                site.request_state("w", state);
                 site.settle();
             }
             assert!(site.is_ready("w", state), "{kind}, {state}: {:?}", site.status_of("w"));
             assert_eq!(site.status_of("w").3, "", "{kind}, {state}: the state was not forced");
         }
         site.dead.clear();
-        site.ask("w", "Teardown");
+        site.request_state("w", "Teardown");
         site.settle();
         assert!(site.is_ready("w", "Teardown"), "{kind}: {:?}", site.status_of("w"));
         site.remove("w");
@@ -383,7 +383,7 @@ fn the_status_of_servers_names_the_late_rabbits_once_they_are_few() {
     site.settle();
     site.fill_computes("w", &["c1", "s1", "t1"]);
     site.dead = vec!["t".to_owned()];
-    site.ask("w", "Setup");
+    site.request_state("w", "Setup");
     site.settle();
     let ready = |site: &Site| {
         let status = &site.get("Servers", "default", "w-0")["status"];
@@ -394,7 +394,7 @@ fn the_status_of_servers_names_the_late_rabbits_once_they_are_few() {
     site.dead.clear();
     site.settle();
     assert_eq!(ready(&site), ([true; 3], true));
-    site.ask("w", "Teardown");
+    site.request_state("w", "Teardown");
     site.settle();
     site.remove("w");
 }

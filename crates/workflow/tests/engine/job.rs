@@ -35,7 +35,7 @@ impl Site {
         self.get("Workflow", "default", name)
     }
 
-    pub(crate) fn ask(&mut self, name: &str, state: &str) {
+    pub(crate) fn request_state(&mut self, name: &str, state: &str) {
         let old = self.workflow(name).clone();
         let mut new = old.clone();
         new["spec"]["desiredState"] = json!(state);
@@ -49,21 +49,21 @@ impl Site {
     }
 
     /// Creates a workflow with these computes, and requests Setup.
-    pub(crate) fn ask_for_storage(&mut self, name: &str, directives: &[String], computes: &[&str]) {
+    pub(crate) fn request_setup(&mut self, name: &str, directives: &[String], computes: &[&str]) {
         self.create(name, directives);
         self.settle();
         self.fill_computes(name, computes);
-        self.ask(name, "Setup");
+        self.request_state(name, "Setup");
         self.settle();
     }
 
     /// Tears workflow `from` down, checks that the waiting workflow `to` gets the bytes of `from`, and
     /// tears `to` down too.
-    pub(crate) fn pass_space_on(&mut self, from: &str, to: &str) {
-        self.ask(from, "Teardown");
+    pub(crate) fn hand_over_capacity(&mut self, from: &str, to: &str) {
+        self.request_state(from, "Teardown");
         self.settle();
         assert!(self.is_ready(to, "Setup"), "{:?}", self.status_of(to));
-        self.ask(to, "Teardown");
+        self.request_state(to, "Teardown");
         self.settle();
     }
 
@@ -86,7 +86,7 @@ impl Site {
         assert!(self.is_ready(name, "Proposal"), "{:?}", self.status_of(name));
         self.fill_computes(name, computes);
         for state in &STATES[1..=STATES.iter().position(|state| *state == to).unwrap()] {
-            self.ask(name, state);
+            self.request_state(name, state);
             self.settle();
             assert!(self.is_ready(name, state), "{:?}", self.status_of(name));
         }
@@ -108,7 +108,7 @@ impl Site {
             }
             let Some(state) = states.next() else { break };
             self.fill_computes(name, computes);
-            self.ask(name, state);
+            self.request_state(name, state);
         }
         assert!(self.is_ready(name, "Teardown"), "{:?}", self.status_of(name));
     }

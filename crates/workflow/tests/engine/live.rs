@@ -25,7 +25,7 @@ pub(crate) struct Live(Option<Running>);
 impl Live {
     /// Returns the world of the running engine if all changes were delivered to it.
     pub(crate) fn world(&self, site: &Site) -> Option<&World> {
-        let running = self.0.as_ref().filter(|running| running.seen == site.objects);
+        let running = self.0.as_ref().filter(|running| running.delivered == site.objects);
         running.map(|running| &running.world)
     }
 }
@@ -41,7 +41,7 @@ impl Clone for Live {
 struct Running {
     world: World,
     /// Objects that the engine's watches delivered.
-    seen: BTreeMap<At, Stored>,
+    delivered: BTreeMap<At, Stored>,
     /// Objects that were unreadable when the engine started.
     unreadable: Vec<At>,
     /// Where containers run, as the engine's settings say.
@@ -77,14 +77,15 @@ impl Running {
             let now = site.objects.get(at);
             now.is_none_or(|now| now["metadata"]["uid"] != object["metadata"]["uid"])
         };
-        let gone: Vec<_> = self.seen.extract_if(.., |at, object| is_gone(at, object)).collect();
+        let gone: Vec<_> =
+            self.delivered.extract_if(.., |at, object| is_gone(at, object)).collect();
         let version = |object: &Stored| object["metadata"]["resourceVersion"].clone();
         let differs = |at: &At, object: &Stored| {
-            self.seen.get(at).is_none_or(|seen| version(seen) != version(object))
+            self.delivered.get(at).is_none_or(|delivered| version(delivered) != version(object))
         };
         let changed = site.objects.iter().filter(|(at, object)| differs(at, object));
         let changed: Vec<_> = changed.map(|(at, object)| (at.clone(), object.clone())).collect();
-        self.seen.extend(changed.iter().cloned());
+        self.delivered.extend(changed.iter().cloned());
         let deleted = gone.iter().map(|entry| (entry, true));
         let events = deleted.chain(changed.iter().map(|entry| (entry, false)));
         for ((at, object), is_gone) in events {
@@ -164,7 +165,7 @@ impl Site {
         let woken = world.keys().into_iter().collect();
         Running {
             world,
-            seen: self.objects.clone(),
+            delivered: self.objects.clone(),
             unreadable: self.unreadable.clone(),
             containers: self.containers.clone(),
             index_names: self.index_names,

@@ -101,7 +101,7 @@ fn teardown_is_reached_from_every_state() {
     for from in &STATES[..6] {
         let mut site = Site::new(2, 100 * GIB);
         site.bring("w", &[directive("gfs2", "scratch")], from, &["c1", "c2"]);
-        site.ask("w", "Teardown");
+        site.request_state("w", "Teardown");
         site.settle();
         assert!(site.is_ready("w", "Teardown"), "{from}: {:?}", site.status_of("w"));
         site.remove("w");
@@ -141,7 +141,7 @@ fn servers_that_the_workload_manager_filled_are_used_as_they_are() {
             "storage": [{"name": "r", "allocationCount": 2}, {"name": "r", "allocationCount": 1}]}]);
     });
     // Flux fills Computes only after Setup.
-    site.ask("w", "Setup");
+    site.request_state("w", "Setup");
     site.settle();
     assert!(site.is_ready("w", "Setup"), "{:?}", site.status_of("w"));
     assert_eq!(site.names("NnfNodeStorage"), ["r/default-w-0-xfs-0", "r/default-w-0-xfs-1"]);
@@ -152,10 +152,10 @@ fn servers_that_the_workload_manager_filled_are_used_as_they_are() {
         servers["allocationSets"],
         json!([{"label": "xfs", "storage": {"r": {"allocationSize": size, "ready": true}}}])
     );
-    site.ask("w", "DataIn");
+    site.request_state("w", "DataIn");
     site.settle();
     site.fill_computes("w", &COMPUTES);
-    site.ask("w", "PreRun");
+    site.request_state("w", "PreRun");
     site.settle();
     assert!(site.is_ready("w", "PreRun"), "{:?}", site.status_of("w"));
     let third = site.get("ClientMount", "c3", "default-w-0-computes");

@@ -124,8 +124,8 @@ impl Site {
         (text("fileSystemName"), text("mgsAddress"))
     }
 
-    fn ask_and_settle(&mut self, name: &str, state: &str) {
-        self.ask(name, state);
+    fn request_state_and_settle(&mut self, name: &str, state: &str) {
+        self.request_state(name, state);
         self.settle();
     }
 

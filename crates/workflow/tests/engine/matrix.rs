@@ -47,7 +47,7 @@ const MPI_LIFE: (&str, &str) = (
     "the_launcher_starts_when_all_workers_are_ready_and_postrun_reports_its_end",
 );
 
-const NOT_HERE: &str = "is not carried out here";
+const NOT_SUPPORTED: &str = "Warren does not support";
 
 const ROWS: [(&str, Row); 64] = [
     ("1 XFS", Lives(&[XFS])),
@@ -70,7 +70,10 @@ const ROWS: [(&str, Row); 64] = [
                 "../../../../tests/tests/fence.rs",
                 "a_compute_is_fenced_and_unfenced_but_not_while_the_api_is_away",
             ),
-            ("faults.rs", "a_dead_compute_is_waited_for_until_there_is_evidence_that_it_is_down"),
+            (
+                "faults.rs",
+                "teardown_waits_for_a_silent_compute_until_evidence_shows_that_the_compute_is_down",
+            ),
         ]),
     ),
     (
@@ -95,7 +98,7 @@ const ROWS: [(&str, Row); 64] = [
             ),
             (
                 "persistent/transaction.rs",
-                "a_creation_ended_after_any_change_leaves_all_or_nothing",
+                "a_create_persistent_that_ends_after_any_change_leaves_all_or_nothing",
             ),
         ]),
     ),
@@ -110,7 +113,7 @@ const ROWS: [(&str, Row); 64] = [
     ),
     (
         "17 GFS2 with copy offload",
-        Open(&["#DW jobdw type=gfs2 capacity=50GB name=gfs2 requires=copy-offload"], NOT_HERE),
+        Open(&["#DW jobdw type=gfs2 capacity=50GB name=gfs2 requires=copy-offload"], NOT_SUPPORTED),
     ),
     (
         "18 PreRun timeout on MPI",
@@ -234,10 +237,10 @@ const ROWS: [(&str, Row); 64] = [
     ("states: XFS and GFS2 side by side", Lives(&[GFS2, XFS])),
     (
         "states: requires is passed on",
-        Open(&["#DW persistentdw name=kept requires=user-container-auth"], NOT_HERE),
+        Open(&["#DW persistentdw name=kept requires=user-container-auth"], NOT_SUPPORTED),
     ),
     (
-        "access: the label that tells when the access ends",
+        "access: the label with the state that ends the access",
         Elsewhere(&[("samples.rs", "objects_for_agents_have_the_shape_of_the_go_controllers")]),
     ),
     ("access: ends after copies in and out", Lives(&[GFS2, INTO_GFS2, OUT_OF_GFS2])),
@@ -251,25 +254,34 @@ const ROWS: [(&str, Row); 64] = [
     ("containers: on the rabbits of the job's computes", Elsewhere(&[BESIDE])),
     (
         "Proposal: jobdw and create_persistent",
-        Refused(&[XFS, MAKE], "create_persistent stands alone"),
+        Refused(&[XFS, MAKE], "create_persistent must be the only directive"),
     ),
     (
         "Proposal: persistentdw and create_persistent",
-        Refused(&[KEPT, MAKE], "create_persistent stands alone"),
+        Refused(&[KEPT, MAKE], "create_persistent must be the only directive"),
     ),
-    ("Proposal: two create_persistent", Refused(&[MAKE, OTHER], "create_persistent stands alone")),
+    (
+        "Proposal: two create_persistent",
+        Refused(&[MAKE, OTHER], "create_persistent must be the only directive"),
+    ),
     (
         "Proposal: two destroy_persistent",
-        Refused(&[DESTROY, "#DW destroy_persistent name=three"], "destroy_persistent stands alone"),
+        Refused(
+            &[DESTROY, "#DW destroy_persistent name=three"],
+            "destroy_persistent must be the only directive",
+        ),
     ),
-    ("Proposal: create and destroy", Refused(&[MAKE, DESTROY], "create_persistent stands alone")),
+    (
+        "Proposal: create and destroy",
+        Refused(&[MAKE, DESTROY], "create_persistent must be the only directive"),
+    ),
     (
         "Proposal: unknown persistentdw",
         Refused(&["#DW persistentdw name=none"], "no such persistent storage"),
     ),
     (
         "Proposal: copy without jobdw, persistentdw or global Lustre",
-        Elsewhere(&[(CHECKS, "the_source_and_destination_of_a_copy_must_exist")]),
+        Elsewhere(&[(CHECKS, "a_copy_with_a_missing_source_or_destination_is_refused")]),
     ),
     (
         "Proposal: unknown profile",
@@ -282,13 +294,13 @@ const ROWS: [(&str, Row); 64] = [
         "Proposal: none or several default profiles, for storage and copies",
         Elsewhere(&[
             ("refusals.rs", "a_site_without_a_default_profile_is_reported"),
-            (CHECKS, "a_named_profile_must_exist_and_the_default_must_be_single"),
+            (CHECKS, "a_missing_profile_is_refused_and_so_are_no_default_and_two_defaults"),
         ]),
     ),
     (
         "Proposal: containers' users, storages and file systems",
         Elsewhere(&[
-            (CHECKS, "a_container_obeys_its_profile"),
+            (CHECKS, "a_container_that_contradicts_its_profile_is_refused"),
             ("containers/refused.rs", "a_directive_that_its_profile_does_not_admit_is_refused"),
             ("containers/refused.rs", "an_unsupported_profile_is_refused"),
             (
@@ -397,7 +409,7 @@ fn site() -> Site {
 }
 
 #[test]
-fn every_row_passes_or_fails_with_the_expected_words() {
+fn each_row_of_the_matrix_passes_or_fails_with_the_expected_message() {
     let (mut done, mut open) = (0, 0);
     let start = site();
     for (name, row) in &ROWS {

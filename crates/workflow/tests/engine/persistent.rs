@@ -55,7 +55,7 @@ impl Site {
         let from = self.status_of(name).0;
         let place = |state: &str| STATES.iter().position(|known| *known == state).unwrap();
         for state in &STATES[place(&from) + 1..=place(to)] {
-            self.ask(name, state);
+            self.request_state(name, state);
             self.settle();
         }
     }
@@ -138,15 +138,15 @@ fn objects_of_persistent_storage_have_the_shape_of_the_go_controllers() {
     let mut site = Site::new(1, 100 * GIB);
     site.bring("pcreate", &create("xfs", "shared"), "PreRun", &["c1"]);
     site.bring("puse", &uses("shared"), "PreRun", &["c1"]);
-    let theirs = captured("persistentstorageinstance-use");
+    let recorded = captured("persistentstorageinstance-use");
     let ours = site.instance("shared");
     let members = |object: &Value, part: &str| -> Vec<String> {
         object[part].as_object().unwrap().keys().cloned().collect()
     };
-    assert_eq!(members(ours, "spec"), members(&theirs, "spec"));
-    assert_eq!(ours["spec"]["consumerReferences"], theirs["spec"]["consumerReferences"]);
-    assert_eq!(ours["status"], theirs["status"]);
-    assert_eq!(ours["metadata"]["finalizers"], theirs["metadata"]["finalizers"]);
+    assert_eq!(members(ours, "spec"), members(&recorded, "spec"));
+    assert_eq!(ours["spec"]["consumerReferences"], recorded["spec"]["consumerReferences"]);
+    assert_eq!(ours["status"], recorded["status"]);
+    assert_eq!(ours["metadata"]["finalizers"], recorded["metadata"]["finalizers"]);
     let servers = captured("servers-persistent");
     let ours = site.get("Servers", "default", "shared");
     assert_eq!(ours["metadata"]["finalizers"], servers["metadata"]["finalizers"]);
@@ -156,14 +156,14 @@ fn objects_of_persistent_storage_have_the_shape_of_the_go_controllers() {
         }
     }
     for (kind, name) in [("create", "pcreate-0"), ("use", "puse-0")] {
-        let theirs = captured(&format!("directivebreakdown-persistent-{kind}"));
+        let recorded = captured(&format!("directivebreakdown-persistent-{kind}"));
         let mut ours = site.get("DirectiveBreakdown", "default", name)["status"].clone();
         if kind == "create" {
             // The Go controllers' profile added 300 MiB, and their directive asked for 1 GB.
-            let size = &theirs["status"]["storage"]["allocationSets"][0]["minimumCapacity"];
+            let size = &recorded["status"]["storage"]["allocationSets"][0]["minimumCapacity"];
             ours["storage"]["allocationSets"][0]["minimumCapacity"] = size.clone();
         }
-        assert_eq!(ours, theirs["status"], "{kind}");
+        assert_eq!(ours, recorded["status"], "{kind}");
     }
 }
 
@@ -171,7 +171,7 @@ fn objects_of_persistent_storage_have_the_shape_of_the_go_controllers() {
 fn bytes_of_persistent_storage_are_not_free_for_jobs() {
     let mut site = Site::new(2, 3 * GIB);
     site.keep("xfs", "kept", &["c1"]);
-    site.ask_for_storage(
+    site.request_setup(
         "w",
         &["#DW jobdw type=xfs capacity=1GiB name=scratch".to_owned()],
         &["c1", "c2"],

@@ -17,7 +17,7 @@ fn a_job_waits_for_capacity_that_another_job_holds() {
     site.settle();
     for name in ["a", "b"] {
         site.fill_computes(name, &["c1", "c2"]);
-        site.ask(name, "Setup");
+        site.request_state(name, "Setup");
     }
     // The engine fills one Servers at a time; here the engine restarts after each change.
     site.settle_with(|length| (0..length.min(1)).collect());
@@ -27,14 +27,14 @@ fn a_job_waits_for_capacity_that_another_job_holds() {
     assert!(!ready && status == "DriverWait", "{status}");
     assert!(message.contains("pending capacity on r: "), "{message}");
     assert!(message.contains("the workflow continues when other jobs release theirs"), "{message}");
-    site.pass_space_on("a", "b");
+    site.hand_over_capacity("a", "b");
 }
 
 #[test]
 fn a_waiting_workflow_is_not_written_when_the_free_capacity_changes() {
     let mut site = Site::new(2, 3 * GIB);
     site.bring("a", &[directive("xfs", "scratch")], "Setup", &["c1", "c2"]);
-    site.ask_for_storage("b", &[directive("xfs", "scratch")], &["c1", "c2"]);
+    site.request_setup("b", &[directive("xfs", "scratch")], &["c1", "c2"]);
     assert_eq!(site.status_of("b").2, "DriverWait");
     let before = site.workflow("b").clone();
     for bytes in 1..4 {
@@ -49,7 +49,7 @@ fn a_waiting_workflow_is_not_written_when_the_free_capacity_changes() {
 #[test]
 fn a_request_beyond_a_rabbits_total_capacity_fails_at_once() {
     let mut site = Site::new(2, GIB);
-    site.ask_for_storage("w", &[directive("xfs", "scratch")], &["c1", "c2"]);
+    site.request_setup("w", &[directive("xfs", "scratch")], &["c1", "c2"]);
     let (_, _, status, message) = site.status_of("w");
     assert_eq!(status, "Error");
     assert!(message.contains("its drives have 1073741824 in all"), "{message}");
@@ -73,7 +73,7 @@ fn directives_that_together_exceed_a_rabbit_fail_before_anything_is_created() {
                 });
             }
         }
-        site.ask("w", "Setup");
+        site.request_state("w", "Setup");
         site.settle();
         let (_, ready, status, message) = site.status_of("w");
         assert!(!ready && status == "Error", "{status} {message}");
@@ -88,7 +88,7 @@ fn setup_fails_until_servers_or_computes_is_filled() {
     let mut site = Site::new(1, 100 * GIB);
     site.create("w", &[directive("xfs", "scratch")]);
     site.settle();
-    site.ask("w", "Setup");
+    site.request_state("w", "Setup");
     site.settle();
     let (_, _, status, message) = site.status_of("w");
     assert_eq!(status, "Error");
@@ -113,7 +113,7 @@ fn setup_waits_while_a_rabbit_is_disabled() {
     site.settle();
     site.fill_computes("w", &["c1"]);
     site.edit("Storage", "default", "r", |object| object["spec"]["state"] = json!("Disabled"));
-    site.ask("w", "Setup");
+    site.request_state("w", "Setup");
     site.settle();
     let (_, _, status, message) = site.status_of("w");
     assert_eq!(status, "TransientCondition");
@@ -138,7 +138,7 @@ fn an_invalid_minimum_capacity_is_reported_until_the_breakdown_is_deleted() {
             object["status"]["storage"]["allocationSets"][0]["minimumCapacity"] = json!(bytes);
         });
         site.fill_computes("w", &["c1", "c2"]);
-        site.ask("w", "Setup");
+        site.request_state("w", "Setup");
         site.settle();
         let (_, _, status, message) = site.status_of("w");
         assert_eq!(status, "Error");

@@ -49,7 +49,7 @@ fn unsupported_and_wrong_directives_fail_in_proposal() {
                 "#DW jobdw type=xfs capacity=1GiB name=scratch",
                 "#DW create_persistent type=xfs capacity=1GiB name=kept",
             ],
-            "DW Directive 1: User error: command create_persistent stands alone",
+            "DW Directive 1: User error: command create_persistent must be the only directive",
         ),
     ];
     for (directives, part) in cases {
@@ -120,7 +120,7 @@ fn a_placement_that_does_not_fit_the_breakdown_fails() {
         site.edit("Servers", "default", "w-0", |object| {
             object["spec"]["allocationSets"] = sets.clone();
         });
-        site.ask("w", "Setup");
+        site.request_state("w", "Setup");
         site.settle();
         let (_, ready, status, message) = site.status_of("w");
         assert!(
@@ -139,7 +139,7 @@ fn a_placement_on_a_rabbit_without_the_profiles_label_fails() {
     site.edit("NnfStorageProfile", "nnf-system", "default", |object| {
         object["data"]["xfsStorage"]["storageLabels"] = json!(["tier=fast"]);
     });
-    site.ask_for_storage("w", &[directive("xfs", "scratch")], &["c1"]);
+    site.request_setup("w", &[directive("xfs", "scratch")], &["c1"]);
     assert!(
         site.status_of("w").3.contains("lacks the label tier=fast"),
         "{:?}",
@@ -227,7 +227,7 @@ fn admission_does_not_check_stored_fields_again() {
 
 /// A coordinator that has just started gets requests before it knows the rules.
 #[test]
-fn admission_checks_no_directives_before_the_rules_were_listed() {
+fn admission_checks_directives_only_after_the_rules_were_listed() {
     let mut site = Site::new(1, 100 * GIB);
     site.create("w", &[directive("xfs", "scratch")]);
     let new = site.workflow("w").clone();
@@ -320,7 +320,7 @@ fn allocation_counts_are_bounded_and_fixed_once_storage_is_made() {
         site.settle();
     };
     ask_for(&mut site, 2_000_000_000);
-    site.ask("w", "Setup");
+    site.request_state("w", "Setup");
     site.settle();
     assert!(
         site.status_of("w").3.contains("ask for 1 to 4096 (allocationCount)"),
@@ -329,14 +329,14 @@ fn allocation_counts_are_bounded_and_fixed_once_storage_is_made() {
     );
     ask_for(&mut site, 2);
     assert!(site.is_ready("w", "Setup"), "{:?}", site.status_of("w"));
-    site.ask("w", "DataIn");
+    site.request_state("w", "DataIn");
     site.settle();
     for (count, words) in
         [(3, "where 2 were made: set allocationCount back"), (i64::MAX, "ask for 1 to 4096")]
     {
         ask_for(&mut site, count);
         if count == 3 {
-            site.ask("w", "PreRun");
+            site.request_state("w", "PreRun");
             site.settle();
         }
         assert!(site.status_of("w").3.contains(words), "{:?}", site.status_of("w"));
@@ -384,7 +384,7 @@ fn driver_entries_that_a_client_changed_do_not_make_a_state_ready() {
         object["spec"]["allocationSets"] = json!([{"label": "xfs", "allocationSize": 2 * GIB,
             "storage": [{"name": "nowhere", "allocationCount": 1}]}]);
     });
-    site.ask("w", "Setup");
+    site.request_state("w", "Setup");
     site.settle();
     let (state, ready, status, _) = site.status_of("w");
     assert_eq!((&*state, ready, &*status), ("Setup", false, "DriverWait"));

@@ -29,16 +29,16 @@ fn shape(value: &Value, at: &str, found: &mut std::collections::BTreeSet<String>
     }
 }
 
-pub(crate) fn assert_same_shape(ours: &Value, theirs: &Value, apart: &[&str]) {
+pub(crate) fn assert_same_shape(ours: &Value, recorded: &Value, apart: &[&str]) {
     let paths = |object: &Value| {
         let mut found = std::collections::BTreeSet::new();
         shape(&object["spec"], "spec", &mut found);
         shape(&object["metadata"]["labels"], "labels", &mut found);
         found
     };
-    let (ours, theirs) = (paths(ours), paths(theirs));
+    let (ours, recorded) = (paths(ours), paths(recorded));
     let differ: Vec<_> = ours
-        .symmetric_difference(&theirs)
+        .symmetric_difference(&recorded)
         .filter(|path| !apart.iter().any(|known| path.contains(known)))
         .collect();
     assert!(differ.is_empty(), "{differ:#?}");
@@ -47,17 +47,17 @@ pub(crate) fn assert_same_shape(ours: &Value, theirs: &Value, apart: &[&str]) {
 #[test]
 fn breakdowns_equal_those_of_the_go_controllers() {
     for kind in ["xfs", "gfs2"] {
-        let theirs = captured(&format!("directivebreakdown-{kind}"));
-        let line = theirs["spec"]["directive"].as_str().unwrap().to_owned();
+        let recorded = captured(&format!("directivebreakdown-{kind}"));
+        let line = recorded["spec"]["directive"].as_str().unwrap().to_owned();
         let mut site = Site::new(3, 1000 * GIB);
         site.edit("NnfStorageProfile", "nnf-system", "default", |object| {
             object["data"][format!("{kind}Storage")]["allocationPadding"] = json!("300MiB");
         });
-        let name = theirs["metadata"]["ownerReferences"][0]["name"].as_str().unwrap().to_owned();
+        let name = recorded["metadata"]["ownerReferences"][0]["name"].as_str().unwrap().to_owned();
         site.create(&name, &[line]);
         site.settle();
         let ours = site.get("DirectiveBreakdown", "default", &format!("{name}-0"));
-        assert_eq!(ours["status"]["storage"], theirs["status"]["storage"], "{kind}");
+        assert_eq!(ours["status"]["storage"], recorded["status"]["storage"], "{kind}");
         let ways = |object: &Value| {
             let mut ways = object["status"]["compute"]["constraints"]["location"].clone();
             // The order of the two ways has no meaning.
@@ -65,8 +65,8 @@ fn breakdowns_equal_those_of_the_go_controllers() {
             access.sort_by_key(ToString::to_string);
             ways
         };
-        assert_eq!(ways(ours), ways(&theirs), "{kind}");
-        assert_same_shape(ours, &theirs, &[]);
+        assert_eq!(ways(ours), ways(&recorded), "{kind}");
+        assert_same_shape(ours, &recorded, &[]);
     }
 }
 

@@ -68,7 +68,7 @@ fn life(kind: &str, computes: usize) -> BTreeMap<&'static str, Cost> {
     let mut costs = BTreeMap::new();
     for state in STATES {
         if state != "Proposal" {
-            site.ask("w", state);
+            site.request_state("w", state);
         }
         costs.insert(state, settle_and_count(&mut site));
         assert!(site.is_ready("w", state), "{:?}", site.status_of("w"));

@@ -407,7 +407,7 @@ impl Site {
         let mut world = World::new(settings);
         let settings = world.site.settings.clone();
         settings.kinds(&mut Lists { site: self, world: &mut world });
-        self.claims.tell(&mut world);
+        self.claims.deliver_leases(&mut world);
         if self.containers.is_some() {
             for secret in self.known_keys.values() {
                 world.add_keys(&serde_json::from_value(secret.clone()).unwrap());
@@ -457,7 +457,7 @@ impl Site {
             changed |= self.make(&planned[index]).is_ok();
         }
         if is_stopped {
-            // An engine forgets the Secrets when it stops, and no watch tells the next engine about them.
+            // An engine forgets the Secrets when it stops, and no watch delivers them to the next engine.
             self.known_keys.clear();
         }
         let acted = self.act();

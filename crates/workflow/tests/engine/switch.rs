@@ -46,16 +46,16 @@ fn workflows_of_the_go_controllers_get_only_a_message() {
         assert_eq!((reported_state.as_str(), ready, status.as_str()), (*state, true, "Completed"));
         assert!(message.contains("begun by the Go controllers"), "{state}: {message}");
         let next = STATES[place + 1];
-        for asked in [next, "Teardown"] {
-            site.ask("theirs", asked);
+        for requested in [next, "Teardown"] {
+            site.request_state("theirs", requested);
             site.settle();
             let (reported_state, _, status, message) = site.status_of("theirs");
             assert_eq!(
                 (reported_state.as_str(), status.as_str()),
                 (*state, "TransientCondition"),
-                "{asked}"
+                "{requested}"
             );
-            assert!(message.contains("begun by the Go controllers"), "{asked}: {message}");
+            assert!(message.contains("begun by the Go controllers"), "{requested}: {message}");
         }
         site.delete(&at("Workflow", "default", "theirs"));
         site.settle();

@@ -37,7 +37,7 @@ fn an_unreadable_workflow_keeps_all_of_its_objects() {
 }
 
 #[test]
-fn an_unreadable_workflow_stays_a_consumer() {
+fn an_unreadable_workflow_stays_a_consumer_of_its_persistent_storage() {
     for state in ["Setup", "PreRun", "PostRun"] {
         let mut site = Site::new(1, 100 * GIB);
         site.keep("raw", "kept", &["c1"]);
@@ -49,7 +49,7 @@ fn an_unreadable_workflow_stays_a_consumer() {
         // Another workflow cannot destroy the storage while the unreadable workflow is a consumer.
         site.create("end", &["#DW destroy_persistent name=kept".to_owned()]);
         site.settle();
-        site.ask("end", "Teardown");
+        site.request_state("end", "Teardown");
         site.settle();
         assert!(site.status_of("end").3.contains("use-0"), "{state}: {:?}", site.status_of("end"));
         // The consumer entry is removed together with its workflow.
@@ -71,7 +71,7 @@ fn with_unreadable_reservation() -> Site {
     site.create("a", &[directive("xfs", "scratch")]);
     site.settle();
     site.fill_computes("a", &["c1", "c2"]);
-    site.ask("a", "Setup");
+    site.request_state("a", "Setup");
     while site.get("Servers", "default", "a-0")["spec"]["allocationSets"].is_null() {
         assert!(site.step(|length| (0..length.min(1)).collect()), "{:?}", site.status_of("a"));
     }
@@ -83,7 +83,7 @@ fn with_unreadable_reservation() -> Site {
 #[test]
 fn unreadable_servers_block_younger_placements() {
     let mut site = with_unreadable_reservation();
-    site.ask_for_storage("b", &[directive("xfs", "scratch")], &["c1", "c2"]);
+    site.request_setup("b", &[directive("xfs", "scratch")], &["c1", "c2"]);
     for name in ["a", "b"] {
         let (_, ready, status, message) = site.status_of(name);
         assert!(!ready && status == "TransientCondition", "{name}: {status} {message}");
@@ -94,21 +94,21 @@ fn unreadable_servers_block_younger_placements() {
     site.settle();
     assert!(site.is_ready("a", "Setup"), "{:?}", site.status_of("a"));
     assert!(site.status_of("b").3.contains("pending capacity on r"), "{:?}", site.status_of("b"));
-    site.pass_space_on("a", "b");
+    site.hand_over_capacity("a", "b");
 }
 
 #[test]
 fn unreadable_servers_block_nothing_in_teardown_or_after_setup() {
     let mut site = with_unreadable_reservation();
-    site.ask_for_storage("b", &[directive("xfs", "scratch")], &["c1", "c2"]);
-    site.ask("a", "Teardown");
+    site.request_setup("b", &[directive("xfs", "scratch")], &["c1", "c2"]);
+    site.request_state("a", "Teardown");
     site.settle();
     assert!(site.is_ready("b", "Setup"), "{:?}", site.status_of("b"));
 
     let mut site = Site::new(2, 6 * GIB);
     site.bring("a", &[directive("xfs", "scratch")], "PreRun", &["c1", "c2"]);
     site.unreadable = vec![at("Servers", "default", "a-0")];
-    site.ask_for_storage("b", &[directive("xfs", "scratch")], &["c1", "c2"]);
+    site.request_setup("b", &[directive("xfs", "scratch")], &["c1", "c2"]);
     assert!(site.is_ready("b", "Setup"), "{:?}", site.status_of("b"));
 }
 
@@ -119,7 +119,7 @@ fn create_persistent_waits_while_its_servers_cannot_be_read() {
     site.settle();
     site.unreadable = vec![at("Servers", "default", "kept")];
     site.fill_computes("make", &["c1"]);
-    site.ask("make", "Setup");
+    site.request_state("make", "Setup");
     site.settle();
     let (_, _, status, message) = site.status_of("make");
     assert_eq!(status, "TransientCondition");
@@ -128,7 +128,7 @@ fn create_persistent_waits_while_its_servers_cannot_be_read() {
     site.settle();
     assert!(site.is_ready("make", "Setup"), "{:?}", site.status_of("make"));
     site.unreadable = vec![at("Servers", "default", "kept")];
-    site.ask_for_storage("b", &[directive("xfs", "scratch")], &["c1", "c2"]);
+    site.request_setup("b", &[directive("xfs", "scratch")], &["c1", "c2"]);
     assert!(site.is_ready("b", "Setup"), "its storage is complete: {:?}", site.status_of("b"));
 }
 
@@ -140,7 +140,7 @@ fn prerun_reports_unreadable_servers_not_missing_ones() {
     site.bring("use", &["#DW persistentdw name=kept".to_owned()], "DataIn", &["c1"]);
     site.unreadable = vec![at("Servers", "default", "own-0"), at("Servers", "default", "kept")];
     for (name, servers) in [("own", "own-0"), ("use", "kept")] {
-        site.ask(name, "PreRun");
+        site.request_state(name, "PreRun");
         site.settle();
         let (_, ready, status, message) = site.status_of(name);
         assert!(!ready && status == "TransientCondition", "{name}: {status} {message}");

@@ -20,7 +20,7 @@ use super::Outcome;
 /// Older allocations stay, whatever happens to the new ones: they may hold a job's data, even if their status was lost.
 pub fn to_roll_back(
     object: &NnfNodeBlockStorage,
-    wanted: &[Allocation],
+    allocations: &[Allocation],
     outcomes: &[Outcome],
 ) -> Vec<AllocationId> {
     if !outcomes.iter().any(|outcome| outcome.as_ref().is_err_and(is_lack_of_room)) {
@@ -33,7 +33,7 @@ pub fn to_roll_back(
     let is_new = |converged: &Converged| {
         converged.steps.iter().any(|step| matches!(step, Step::CreateNamespace { .. }))
     };
-    let all = wanted.iter().zip(outcomes).enumerate();
+    let all = allocations.iter().zip(outcomes).enumerate();
     let new =
         all.filter(|(index, (_, outcome))| outcome.as_ref().is_ok_and(is_new) && !reported(*index));
     new.map(|(_, (allocation, _))| allocation.id).collect()
@@ -134,13 +134,13 @@ mod tests {
     }
 
     #[test]
-    fn lack_of_room_releases_what_this_pass_made() {
+    fn lack_of_capacity_releases_the_namespaces_that_this_pass_created() {
         let object = samples::block_storage(&[(8, &["rabbit-1"]), (8, &["rabbit-1"])]);
-        let wanted = samples::allocations(&object);
-        let outcomes = [new(&wanted[0]), full()];
-        let back = to_roll_back(&object, &wanted, &outcomes);
-        assert_eq!(back, [wanted[0].id]);
-        let status = status(&object, &wanted, &outcomes, &back, &samples::started(), None);
+        let allocations = samples::allocations(&object);
+        let outcomes = [new(&allocations[0]), full()];
+        let back = to_roll_back(&object, &allocations, &outcomes);
+        assert_eq!(back, [allocations[0].id]);
+        let status = status(&object, &allocations, &outcomes, &back, &samples::started(), None);
         assert_eq!(
             serde_json::to_value(status).unwrap(),
             json!({"ready": false, "allocations": [{}, {}]})
@@ -148,21 +148,22 @@ mod tests {
     }
 
     #[test]
-    fn lack_of_room_releases_nothing_older_than_this_pass() {
+    fn lack_of_capacity_releases_no_namespace_of_an_earlier_pass() {
         let mut object = samples::block_storage(&[(8, &["rabbit-1"]), (8, &["rabbit-1"])]);
-        let wanted = samples::allocations(&object);
+        let allocations = samples::allocations(&object);
         assert!(
-            to_roll_back(&object, &wanted, &[old(&wanted[0]), full()]).is_empty(),
+            to_roll_back(&object, &allocations, &[old(&allocations[0]), full()]).is_empty(),
             "an earlier pass made it, and its status may have been lost"
         );
-        let both = [old(&wanted[0]), Ok(Converged::default())];
-        object.status = Some(status(&object, &wanted, &both, &[], &samples::started(), None));
+        let both = [old(&allocations[0]), Ok(Converged::default())];
+        object.status = Some(status(&object, &allocations, &both, &[], &samples::started(), None));
         assert!(
-            to_roll_back(&object, &wanted, &[new(&wanted[0]), full()]).is_empty(),
+            to_roll_back(&object, &allocations, &[new(&allocations[0]), full()]).is_empty(),
             "the status has reported the allocation"
         );
         assert!(
-            to_roll_back(&object, &wanted, &[new(&wanted[0]), new(&wanted[1])]).is_empty(),
+            to_roll_back(&object, &allocations, &[new(&allocations[0]), new(&allocations[1])])
+                .is_empty(),
             "no allocation lacks room"
         );
     }

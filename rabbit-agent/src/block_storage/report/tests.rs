@@ -28,9 +28,9 @@ pub(super) fn seen(allocation: &Allocation) -> Observed {
 #[test]
 fn the_status_has_the_shape_that_central_controllers_read() {
     let object = samples::block_storage(&[(8192, &["rabbit-1", "compute-01", "compute-03"])]);
-    let wanted = samples::allocations(&object);
+    let allocations = samples::allocations(&object);
     let started = samples::started();
-    let status = status(&object, &wanted, &[old(&wanted[0])], &[], &started, None);
+    let status = status(&object, &allocations, &[old(&allocations[0])], &[], &started, None);
     assert_eq!(
         serde_json::to_value(&status).unwrap(),
         json!({"ready": true, "podStartTime": "2026-06-01T07:12:09Z", "allocations": [{
@@ -51,21 +51,23 @@ fn the_status_has_the_shape_that_central_controllers_read() {
 #[test]
 fn a_missing_drive_stays_listed_and_blocks_no_other() {
     let mut object = samples::block_storage(&[(8192, &["rabbit-1", "compute-01"])]);
-    let wanted = samples::allocations(&object);
-    let made = status(&object, &wanted, &[old(&wanted[0])], &[], &samples::started(), None);
+    let allocations = samples::allocations(&object);
+    let made =
+        status(&object, &allocations, &[old(&allocations[0])], &[], &samples::started(), None);
     object.status = Some(made.clone());
-    let wanted = samples::allocations(&object);
-    let mut observed = seen(&wanted[0]);
+    let allocations = samples::allocations(&object);
+    let mut observed = seen(&allocations[0]);
     observed.namespaces.remove(2);
     let after = |observed: Observed| {
         let outcome = Ok(Converged { steps: Vec::new(), observed });
-        status(&object, &wanted, &[outcome], &[], &samples::started(), None)
+        status(&object, &allocations, &[outcome], &[], &samples::started(), None)
     };
     let status = after(observed.clone());
     assert_eq!(status.allocations[0].devices, made.allocations[0].devices);
     assert_eq!(status.allocations[0].accesses["rabbit-1"].device_paths, ["/dev/loop3"]);
     assert!(status.ready && status.allocations[0].accesses.contains_key("compute-01"));
-    let reported = crate::failure::degraded(&missing_namespaces(&wanted[0], &observed)).unwrap();
+    let reported =
+        crate::failure::degraded(&missing_namespaces(&allocations[0], &observed)).unwrap();
     assert!(
         reported.user.starts_with("degraded: namespace 4 of nqn.2026-01.io.warren:d0"),
         "{}",
@@ -77,19 +79,22 @@ fn a_missing_drive_stays_listed_and_blocks_no_other() {
         0,
         "the allocation has no device left"
     );
-    assert_eq!(crate::failure::degraded(&missing_namespaces(&wanted[0], &seen(&wanted[0]))), None);
+    assert_eq!(
+        crate::failure::degraded(&missing_namespaces(&allocations[0], &seen(&allocations[0]))),
+        None
+    );
 }
 
 #[test]
 fn a_device_written_into_the_status_by_others_is_ignored() {
     let mut object = samples::block_storage(&[(8192, &["rabbit-1"])]);
-    let wanted = samples::allocations(&object);
+    let allocations = samples::allocations(&object);
     let report = |object: &NnfNodeBlockStorage, observed: &Observed| {
-        let wanted = samples::allocations(object);
+        let allocations = samples::allocations(object);
         let outcome = Ok(Converged { steps: Vec::new(), observed: observed.clone() });
-        status(object, &wanted, &[outcome], &[], &samples::started(), None)
+        status(object, &allocations, &[outcome], &[], &samples::started(), None)
     };
-    let whole = seen(&wanted[0]);
+    let whole = seen(&allocations[0]);
     let honest = report(&object, &whole);
     object.status = Some(honest.clone());
     let devices = &mut object.status.as_mut().unwrap().allocations[0].devices;
@@ -111,8 +116,8 @@ fn a_device_written_into_the_status_by_others_is_ignored() {
 #[test]
 fn a_compute_attached_only_through_its_former_slot_is_not_listed() {
     let object = samples::block_storage(&[(8192, &["rabbit-1", "compute-01"])]);
-    let wanted = samples::allocations(&object);
-    let mut observed = seen(&wanted[0]);
+    let allocations = samples::allocations(&object);
+    let mut observed = seen(&allocations[0]);
     for namespace in &mut observed.namespaces {
         let elsewhere = |host: Attached| match host.endpoint {
             Some(Endpoint::Compute(0)) => Attached { endpoint: Some(Endpoint::Compute(4)), ..host },
@@ -121,7 +126,7 @@ fn a_compute_attached_only_through_its_former_slot_is_not_listed() {
         namespace.access = namespace.access.iter().cloned().map(elsewhere).collect();
     }
     let outcome = Ok(Converged { steps: Vec::new(), observed });
-    let status = status(&object, &wanted, &[outcome], &[], &samples::started(), None);
+    let status = status(&object, &allocations, &[outcome], &[], &samples::started(), None);
     let shown: Vec<_> = status.allocations[0].accesses.keys().collect();
     assert_eq!(shown, ["rabbit-1"]);
 }
@@ -130,15 +135,15 @@ fn a_compute_attached_only_through_its_former_slot_is_not_listed() {
 fn an_allocation_without_drives_counts_as_observed_and_has_no_paths() {
     let mut object =
         samples::block_storage(&[(8, &["rabbit-1", "compute-01"]), (8, &["rabbit-1"])]);
-    let wanted = samples::allocations(&object);
-    let both = || [old(&wanted[0]), old(&wanted[1])];
-    let before = status(&object, &wanted, &both(), &[], &samples::started(), None);
+    let allocations = samples::allocations(&object);
+    let both = || [old(&allocations[0]), old(&allocations[1])];
+    let before = status(&object, &allocations, &both(), &[], &samples::started(), None);
     object.status = Some(before.clone());
     let later: Time = "2026-06-02T00:00:00Z".parse().map(Time).unwrap();
-    let lost = Rejection::Lost { allocation: wanted[0].id, missing: Vec::new() };
-    let outcomes = [Err(ConvergeError::Rejected(lost)), old(&wanted[1])];
+    let lost = Rejection::Lost { allocation: allocations[0].id, missing: Vec::new() };
+    let outcomes = [Err(ConvergeError::Rejected(lost)), old(&allocations[1])];
     let error = Some(ResourceError::new("x"));
-    let after = status(&object, &wanted, &outcomes, &[], &later, error.clone());
+    let after = status(&object, &allocations, &outcomes, &[], &later, error.clone());
     assert!(is_current(&after, &later), "the other allocation's paths are current");
     let [lost, other] = &after.allocations[..] else { panic!("{after:?}") };
     assert_eq!(lost.devices, before.allocations[0].devices);
@@ -147,22 +152,28 @@ fn an_allocation_without_drives_counts_as_observed_and_has_no_paths() {
     assert_eq!(other.accesses, before.allocations[1].accesses);
 
     object.status = None;
-    let lost = Rejection::Lost { allocation: wanted[0].id, missing: Vec::new() };
-    let outcomes = [Err(ConvergeError::Rejected(lost)), old(&wanted[1])];
-    let never = status(&object, &wanted, &outcomes, &[], &later, error);
+    let lost = Rejection::Lost { allocation: allocations[0].id, missing: Vec::new() };
+    let outcomes = [Err(ConvergeError::Rejected(lost)), old(&allocations[1])];
+    let never = status(&object, &allocations, &outcomes, &[], &later, error);
     assert!(!never.ready, "the allocation was never made");
 }
 
 #[test]
 fn a_failure_keeps_the_last_report_and_an_old_start_time() {
     let mut object = samples::block_storage(&[(8, &["rabbit-1"])]);
-    let wanted = samples::allocations(&object);
-    object.status =
-        Some(status(&object, &wanted, &[old(&wanted[0])], &[], &samples::started(), None));
+    let allocations = samples::allocations(&object);
+    object.status = Some(status(
+        &object,
+        &allocations,
+        &[old(&allocations[0])],
+        &[],
+        &samples::started(),
+        None,
+    ));
     let later: Time = "2026-06-02T00:00:00Z".parse().map(Time).unwrap();
     let failed = ConvergeError::NotConverging { rounds: 6, next: String::new() };
     let after =
-        status(&object, &wanted, &[Err(failed)], &[], &later, Some(ResourceError::new("x")));
+        status(&object, &allocations, &[Err(failed)], &[], &later, Some(ResourceError::new("x")));
     let before = object.status.unwrap();
     assert_eq!(after.allocations, before.allocations);
     assert!(after.ready && !is_current(&after, &later));

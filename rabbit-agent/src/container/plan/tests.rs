@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::container::{
     desired::tests::{UID, desired},
-    observed::ObservedContainer as Seen,
+    observed::ObservedContainer,
 };
 
 /// Returns the time this many seconds after the start of the object.
@@ -13,14 +13,14 @@ pub(crate) fn at(seconds: i64) -> Timestamp {
 }
 
 pub(crate) fn fresh() -> Record {
-    let (asked, answered, logs) = (None, None, Vec::new());
+    let (requested, answered, logs) = (None, None, Vec::new());
     Record {
         start: at(0),
         attempt: 0,
         is_late: false,
         end: None,
         end_time: None,
-        asked,
+        requested,
         answered,
         logs,
     }
@@ -36,7 +36,10 @@ pub(crate) fn seen(attempts: &[(&[(&str, ContainerState)], bool)]) -> Observed {
     let container = |(name, state): &(&str, ContainerState)| {
         let log =
             if matches!(state, ContainerState::Ended { .. }) { "its last words\n" } else { "" };
-        ((*name).to_owned(), Seen { state: *state, monitor: None, log: log.to_owned() })
+        (
+            (*name).to_owned(),
+            ObservedContainer { state: *state, monitor: None, log: log.to_owned() },
+        )
     };
     let attempt =
         |(containers, is_running): &(&[(&str, ContainerState)], bool)| observed::ObservedAttempt {

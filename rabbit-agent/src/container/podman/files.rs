@@ -46,8 +46,8 @@ pub(super) fn make_volumes(directory: &Path, volumes: &Volumes) -> Result<(), Ho
     let [user, group] = [volumes.user, volumes.group].map(|id| u32::try_from(id).ok());
     for name in &volumes.names {
         let path = new.join(name);
-        let made = DirBuilder::new().mode(0o700).create(&path);
-        with_path(&path, made.and_then(|()| chown(&path, user, group)))?;
+        let created = DirBuilder::new().mode(0o700).create(&path);
+        with_path(&path, created.and_then(|()| chown(&path, user, group)))?;
     }
     with_path(directory, fs::rename(&new, directory))
 }
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn only_their_user_may_read_keys() {
+    fn only_the_user_may_read_the_keys() {
         if !gate::root() {
             return;
         }

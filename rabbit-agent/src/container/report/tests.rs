@@ -116,19 +116,24 @@ fn a_request_for_logs_is_answered_and_its_answer_stays() {
         status.logs.iter().map(|log| (log.attempt, log.text.clone())).collect()
     };
     let mut stored = object(|_| {});
-    let mut pass = |asked: Option<&str>, seen: &str| {
-        let asked = asked.map(|at| (annotation::LOGS_ASKED.to_owned(), at.to_owned()));
-        stored.annotations_mut().extend(asked);
+    let mut pass = |requested: Option<&str>, seen: &str| {
+        let requested = requested.map(|at| (annotation::LOGS_ASKED.to_owned(), at.to_owned()));
+        stored.annotations_mut().extend(requested);
         let status =
             report(&desired(|_| {}), &with_log(seen), &record(&stored, at(0)), None, at(60));
         stored.status = Some(status.clone());
-        (logs(&status), status.logs_answered.map(|at| at.to_string()), record(&stored, at(0)).asked)
+        (
+            logs(&status),
+            status.logs_answered.map(|at| at.to_string()),
+            record(&stored, at(0)).requested,
+        )
     };
     let first = (1, "its last words\n".to_owned());
     assert_eq!(pass(None, ""), (vec![first.clone()], None, None));
-    let asked = "2027-01-15T08:01:00.000000Z";
-    let answer = (vec![first.clone(), (2, "so far\n".to_owned())], Some(asked.to_owned()), None);
-    assert_eq!(pass(Some(asked), "so far\n"), answer);
+    let requested = "2027-01-15T08:01:00.000000Z";
+    let answer =
+        (vec![first.clone(), (2, "so far\n".to_owned())], Some(requested.to_owned()), None);
+    assert_eq!(pass(Some(requested), "so far\n"), answer);
     assert_eq!(pass(None, ""), answer, "a pass without a request writes nothing");
     let later = "2027-01-15T08:02:00.000000Z";
     assert_eq!(pass(Some(later), "more\n").0, [first, (2, "more\n".to_owned())]);

@@ -86,7 +86,7 @@ fn one_answer_of_success_marks_a_node_and_a_refusal_does_not() {
 }
 
 #[test]
-fn a_torn_request_is_ignored_and_a_torn_answer_marks_its_node() {
+fn an_incomplete_request_is_ignored_and_an_incomplete_answer_marks_its_node() {
     let (_directory, spool) = spool();
     let name = write_request(&spool, "compute-01");
     let request = spool.requests.join(name.to_string());
@@ -109,7 +109,7 @@ fn a_torn_request_is_ignored_and_a_torn_answer_marks_its_node() {
 }
 
 #[test]
-fn a_torn_answer_is_replaced() {
+fn an_incomplete_answer_is_replaced() {
     let (_directory, spool) = spool();
     let name = write_request(&spool, "compute-01");
     let path = spool.responses.join(name.to_string());

@@ -24,7 +24,7 @@ struct Rabbit {
     links: BTreeMap<u8, Link>,
     facts: Facts,
     observed: Observed,
-    claimants: BTreeSet<ObjectUid>,
+    block_storage_uids: BTreeSet<ObjectUid>,
     judged: Judgement,
     now: Instant,
 }
@@ -102,7 +102,7 @@ impl Rabbit {
                 smart: BTreeMap::from([(nqn(), smart)]),
                 ..Observed::default()
             },
-            claimants: BTreeSet::new(),
+            block_storage_uids: BTreeSet::new(),
             judged: Judgement::default(),
             now: Instant::now(),
         }
@@ -111,13 +111,14 @@ impl Rabbit {
     /// Runs a check, and returns the texts of all conditions.
     fn check(&mut self) -> Vec<String> {
         let (links, observed) = (self.links.clone(), self.observed.clone());
-        let drives = DrivesSeen::Whole { observed: &observed, unclaimed: &[], lost: &[] };
+        let drives = DrivesRead::Complete { observed: &observed, unclaimed: &[], lost: &[] };
         self.judge(Some(&links), drives)
     }
 
-    fn judge(&mut self, links: Option<&BTreeMap<u8, Link>>, drives: DrivesSeen<'_>) -> Vec<String> {
-        let (facts, claimants) = (Some(&self.facts), Some(&self.claimants));
-        let seen = Seen { computes: &self.computes, links, facts, drives, claimants };
+    fn judge(&mut self, links: Option<&BTreeMap<u8, Link>>, drives: DrivesRead<'_>) -> Vec<String> {
+        let (facts, block_storage_uids) = (Some(&self.facts), Some(&self.block_storage_uids));
+        let seen =
+            CheckFacts { computes: &self.computes, links, facts, drives, block_storage_uids };
         self.judged = judge(&self.judged, &seen, self.now);
         self.judged.conditions.values().map(|condition| condition.text.clone()).collect()
     }
@@ -365,7 +366,7 @@ fn unreadable_drives_are_critical_and_keep_their_conditions() {
     let mut rabbit = Rabbit::well();
     rabbit.smart().spare = 1;
     rabbit.check();
-    let reported = rabbit.judge(None, DrivesSeen::Failed);
+    let reported = rabbit.judge(None, DrivesRead::Failed);
     assert_eq!(reported.len(), 2, "{reported:?}");
     assert_eq!(overall(&rabbit.judged), NnfResourceHealth::Critical);
     let message = health(&rabbit.judged, 0, 0).message;

@@ -68,10 +68,14 @@ pub(super) fn groups(facts: &Facts, found: &mut Findings) {
 
 /// Adds a finding for volume groups that Warren made for an object that no longer exists. The agent does not remove
 /// them, because they hold data: an administrator does.
-pub(super) fn unclaimed(facts: &Facts, claimants: &BTreeSet<ObjectUid>, found: &mut Findings) {
+pub(super) fn unclaimed(
+    facts: &Facts,
+    block_storage_uids: &BTreeSet<ObjectUid>,
+    found: &mut Findings,
+) {
     for group in facts.groups.iter().flatten() {
         let Some(allocation) = group.allocation else { continue };
-        if claimants.contains(&allocation.owner) {
+        if block_storage_uids.contains(&allocation.owner) {
             continue;
         }
         let text = format!(

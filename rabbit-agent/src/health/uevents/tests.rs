@@ -79,7 +79,7 @@ fn dropped_events_request_a_check() {
 
 /// The event has the properties that the kernel sent.
 #[test]
-fn events_of_the_kernel_are_received() {
+fn device_events_of_the_kernel_are_received() {
     let device = Path::new(NULL);
     if !gate::uevents(device) {
         return;

@@ -77,7 +77,7 @@ fn error_of(object: &NnfLustreMgt, published: Option<&Published>) -> String {
 }
 
 #[test]
-fn the_first_claim_gets_the_first_name() {
+fn the_first_holder_gets_the_first_name() {
     let spec = json!({"fsNameStart": "bbbbbbbb", "claimList": claims(&["one"])});
     let mut object = mgt(&spec, Value::Null);
     assert!(settle(&mut object, None).0.is_empty());
@@ -124,7 +124,7 @@ fn black_listed_names_and_those_in_use_are_skipped() {
 }
 
 #[test]
-fn one_action_gives_one_claim_its_name() {
+fn each_action_gives_a_name_to_one_holder() {
     let spec = json!({"claimList": claims(&["one", "two", "one"])});
     let mut object = mgt(&spec, json!({"fsNameNext": "aaaaaaaa"}));
     let (work, action) = plan(&object, None, &[]).unwrap();
@@ -173,7 +173,7 @@ fn unclaimed_and_invalid_names_are_not_erased() {
 }
 
 #[test]
-fn commands_run_in_order_once_and_are_forgotten_with_their_entry() {
+fn commands_run_once_in_order_and_their_records_are_removed_with_their_entry() {
     let entry = |who, line| json!({"reference": reference(who), "commands": [line]});
     let list = json!([entry("one", "lctl one"), entry("two", "lctl two")]);
     let status = json!({"fsNameNext": "aaaaaaab", "commandList": [
@@ -290,7 +290,7 @@ fn an_invalid_start_name_is_rejected_with_its_field() {
 /// A crash interrupts the work after each number of actions: the last action was done, but its result was not written.
 /// Between actions, claims are added and withdrawn, in every order that three bits describe.
 #[test]
-fn no_two_claims_share_a_name_wherever_the_work_is_interrupted() {
+fn no_two_holders_get_the_same_name_wherever_the_work_is_interrupted() {
     for seed in 0_u32..512 {
         let mut object =
             mgt(&json!({"fsNameStart": "zzzzzzzy", "fsNameBlackList": ["aaaaaaaa"]}), Value::Null);

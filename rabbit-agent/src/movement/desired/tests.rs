@@ -27,7 +27,7 @@ fn desired(change: impl FnOnce(&mut Value)) -> Result<Desired, String> {
 }
 
 #[test]
-fn sides_have_their_roots_and_the_paths_beneath() {
+fn source_and_destination_are_split_into_root_and_path_beneath_it() {
     let desired = desired(|_| {}).unwrap();
     assert_eq!((desired.user, desired.group), (1050, 1051));
     assert_eq!(desired.source.place.root, Path::new(ROOT));
@@ -37,7 +37,7 @@ fn sides_have_their_roots_and_the_paths_beneath() {
 }
 
 #[test]
-fn paths_keep_their_last_slash_and_lose_dots() {
+fn paths_beneath_a_root_keep_a_trailing_slash_and_lose_dots() {
     for (path, beneath) in [
         ("", ""),
         ("/", ""),
@@ -55,7 +55,7 @@ fn paths_keep_their_last_slash_and_lose_dots() {
 }
 
 #[test]
-fn a_directory_of_the_configuration_needs_no_mount() {
+fn a_root_of_kind_directory_need_not_be_a_mount_point() {
     let desired = desired(|object| {
         let reference = json!({"kind": "Directory", "name": "home", "fieldPath": "/home"});
         object["spec"]["source"] = json!({"path": "/home/u", "storageReference": reference});
@@ -63,46 +63,61 @@ fn a_directory_of_the_configuration_needs_no_mount() {
     assert!(!desired.unwrap().source.needs_mount());
 }
 
-/// `/lus/fs1` does not hold `/lus/fs10`.
+/// Among the cases: `/lus/g10` is not beneath `/lus/g`.
 #[test]
-fn bad_fields_are_named_with_their_remedy() {
+fn an_invalid_field_is_reported_with_its_value_and_remedy() {
     type Change = fn(&mut Value);
     let cases: [(Change, &str); 13] = [
-        (|o| o["metadata"]["uid"] = json!("x"), "metadata.uid \"x\" is not a UUID"),
-        (|o| o["spec"]["userId"] = json!(0), "spec.userId is 0: data is copied without root's"),
-        (|o| o["spec"]["userId"] = json!(-1), "spec.userId is -1"),
-        (|o| o["spec"]["groupId"] = json!(-1), "spec.groupId is -1: use the number of a group"),
+        (|object| object["metadata"]["uid"] = json!("x"), "metadata.uid \"x\" is not a UUID"),
         (
-            |o| o["spec"]["source"]["storageReference"]["kind"] = json!("NnfStorage"),
+            |object| object["spec"]["userId"] = json!(0),
+            "spec.userId is 0, but data is never copied as root",
+        ),
+        (|object| object["spec"]["userId"] = json!(-1), "spec.userId is -1"),
+        (
+            |object| object["spec"]["groupId"] = json!(-1),
+            "spec.groupId is -1: set it to the group's number",
+        ),
+        (
+            |object| object["spec"]["source"]["storageReference"]["kind"] = json!("NnfStorage"),
             "spec.source.storageReference.kind is \"NnfStorage\", and must be Servers",
         ),
         (
-            |o| o["spec"]["source"]["storageReference"]["fieldPath"] = json!("/etc"),
+            |object| object["spec"]["source"]["storageReference"]["fieldPath"] = json!("/etc"),
             "spec.source.storageReference.fieldPath",
         ),
         (
-            |o| o["spec"]["destination"]["storageReference"]["fieldPath"] = json!("/mnt/nnf/x"),
-            "is \"/mnt/nnf/x\", and must be away from jobs' storage in /mnt/nnf",
+            |object| {
+                object["spec"]["destination"]["storageReference"]["fieldPath"] =
+                    json!("/mnt/nnf/x");
+            },
+            "is \"/mnt/nnf/x\", and must be neither within nor above jobs' storage in /mnt/nnf",
         ),
         (
-            |o| o["spec"]["destination"]["storageReference"]["fieldPath"] = json!("/"),
+            |object| object["spec"]["destination"]["storageReference"]["fieldPath"] = json!("/"),
             "is \"/\", and must be an absolute path",
         ),
         (
-            |o| o["spec"]["destination"]["storageReference"]["fieldPath"] = json!("/lus/../etc"),
-            "and must be an absolute path, without ..",
+            |object| {
+                object["spec"]["destination"]["storageReference"]["fieldPath"] =
+                    json!("/lus/../etc");
+            },
+            "and must be an absolute path without ..",
         ),
         (
-            |o| o["spec"]["destination"]["path"] = json!("/lus/g/../h"),
-            "spec.destination.path is \"/lus/g/../h\", and may have no ..",
+            |object| object["spec"]["destination"]["path"] = json!("/lus/g/../h"),
+            "spec.destination.path is \"/lus/g/../h\", and must not contain ..",
         ),
         (
-            |o| o["spec"]["destination"]["path"] = json!("/lus/g10/home"),
+            |object| object["spec"]["destination"]["path"] = json!("/lus/g10/home"),
             "and must be beneath the mount point /lus/g",
         ),
-        (|o| o["spec"]["destination"]["path"] = json!(""), "beneath the mount point /lus/g"),
         (
-            |o| o["metadata"]["labels"] = json!({INDEX_DIRECTORY: ".."}),
+            |object| object["spec"]["destination"]["path"] = json!(""),
+            "beneath the mount point /lus/g",
+        ),
+        (
+            |object| object["metadata"]["labels"] = json!({INDEX_DIRECTORY: ".."}),
             "label warren.nnf.cray.hpe.com/index-directory is \"..\", and must be the name",
         ),
     ];

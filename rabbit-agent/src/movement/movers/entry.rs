@@ -9,9 +9,9 @@ use movement::{
 };
 use storage::linux::worker::Worker;
 
-use super::{Look, Owner};
+use super::{Owner, Snapshot};
 use crate::movement::{
-    plan::{End, Process, Seen},
+    plan::{End, MovementState, Process},
     record::RecordedEnd,
     report::Reading,
 };
@@ -21,31 +21,31 @@ pub(super) struct Entry {
     pub(super) owner: Owner,
     pub(super) running: Option<Running>,
     pub(super) end: Option<End>,
-    /// Progress of the last copy, once it has ended.
+    /// Final progress of the last copy.
     pub(super) last: Option<Reading>,
     pub(super) losses: u32,
-    /// How often a copy was started.
+    /// Number of copies that were started.
     starts: u64,
     pub(super) is_clean: bool,
     pub(super) is_blocked: bool,
-    /// Whether its object went without the agent.
+    /// Whether the object disappeared although the agent had not released it.
     pub(super) is_abandoned: bool,
-    pub(super) trouble: Option<String>,
+    pub(super) cleaning_error: Option<String>,
 }
 
-/// A process.
+/// A running process.
 #[derive(Debug)]
 pub(super) struct Running {
     pub(super) task: Task,
     pub(super) worker: Worker,
     began: Timestamp,
     started: Instant,
-    /// Least time between two writes of progress.
+    /// Minimum time between two writes of progress to the status.
     interval: Duration,
     newest: Option<(Progress, Timestamp)>,
     pub(super) verdict: Option<Ended>,
-    /// The last line that is no report.
-    pub(super) last_words: String,
+    /// The last line that is not a report.
+    pub(super) last_output: String,
     pub(super) cancelled: Option<Instant>,
     pub(super) killed: Option<Instant>,
 }
@@ -68,11 +68,11 @@ impl Entry {
             is_clean: false,
             is_blocked: false,
             is_abandoned: false,
-            trouble: None,
+            cleaning_error: None,
         }
     }
 
-    /// Records the start of a copy; `starts` counts it.
+    /// Records the start of a copy; `starts` includes it.
     pub(super) fn set_started(&mut self, starts: u64) {
         (self.starts, self.end, self.is_blocked) = (starts, None, false);
     }
@@ -81,28 +81,29 @@ impl Entry {
         self.running.as_ref().is_some_and(|running| running.task == Task::Copy)
     }
 
-    /// Whether it could start if it were its turn. That it was blocked does not count for one that tries again.
+    /// Whether the movement could start if it had its turn. A movement that could not start at its last turn counts
+    /// only if it tries again now.
     pub(super) fn could_start(&self, tries_again: bool) -> bool {
         let has_ended = matches!(self.end, Some(End::Verdict(_)));
         self.running.is_none() && !has_ended && (tries_again || !self.is_blocked)
     }
 
-    pub(super) fn look(&self, now: Instant) -> Look {
+    pub(super) fn snapshot(&self, now: Instant) -> Snapshot {
         let running = self.running.as_ref();
-        let seen = Seen {
+        let state = MovementState {
             process: running.map(|running| running.process(now)),
             end: self.end.clone(),
             losses: self.losses,
             has_begun: self.starts > 0,
             is_clean: self.is_clean,
         };
-        Look {
-            seen,
+        Snapshot {
+            state,
             reading: running.and_then(Running::reading).or(self.last),
             began: running.map(|running| running.began),
             interval: running.map(|running| running.interval).unwrap_or_default(),
             restarts: self.starts.saturating_sub(1),
-            trouble: self.trouble.clone(),
+            cleaning_error: self.cleaning_error.clone(),
         }
     }
 }
@@ -117,7 +118,7 @@ impl Running {
             interval: Duration::from_millis(order.interval),
             newest: None,
             verdict: None,
-            last_words: String::new(),
+            last_output: String::new(),
             cancelled: None,
             killed: None,
         }
@@ -133,18 +134,18 @@ impl Running {
         }
     }
 
-    /// Records progress that came now.
+    /// Records progress that has just been received.
     pub(super) fn set_progress(&mut self, progress: Progress) {
         self.newest = Some((progress, Timestamp::now()));
     }
 
-    /// Returns the newest progress of a copy.
+    /// Returns the latest progress of a copy; `None` for a process that removes temporary files.
     pub(super) fn reading(&self) -> Option<Reading> {
         let (progress, at) = self.newest.filter(|_| self.task == Task::Copy)?;
         Some(Reading { progress, at, began: self.began })
     }
 
-    /// Returns the record of an end that came now.
+    /// Returns the record of a copy that has just ended.
     pub(super) fn end_record(&self, ended: &Ended) -> RecordedEnd {
         RecordedEnd { ended: ended.clone(), began: self.began, at: Timestamp::now() }
     }

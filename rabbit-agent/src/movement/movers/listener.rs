@@ -1,4 +1,4 @@
-//! Takes the lines of copiers into the table. Each copier has a thread.
+//! Takes the reports of `datamover` processes into the table. Each process has its own listening thread.
 
 use std::{process::ExitStatus, sync::Weak};
 
@@ -14,10 +14,10 @@ use super::{
 };
 use crate::movement::{plan::End, report::Reading};
 
-/// Most bytes of a line that is no report.
-const LAST_WORDS: usize = 512;
+/// Maximum bytes kept of a line that is not a report.
+const MAX_OUTPUT: usize = 512;
 
-/// Takes the lines of one process into the table. The agent may have ended meanwhile.
+/// Takes the reports of one process into the table, unless the agent has ended meanwhile.
 #[derive(Debug)]
 pub(super) struct CopierListener {
     pub(super) movers: Weak<Movers>,
@@ -33,11 +33,11 @@ impl Listener for CopierListener {
         match serde_json::from_str(line) {
             Ok(Report::Progress(progress)) => {
                 running.set_progress(progress);
-                movers.tell(News::Changed(entry.owner.name.clone()));
+                movers.send(News::Changed(entry.owner.name.clone()));
             }
             Ok(Report::Ended(ended)) => running.verdict = Some(ended),
             Err(_) => {
-                running.last_words = causes::shortened(causes::escaped(line, ""), LAST_WORDS);
+                running.last_output = causes::shortened(causes::escaped(line, ""), MAX_OUTPUT);
             }
         }
     }
@@ -56,8 +56,8 @@ impl Listener for CopierListener {
             Task::Copy => end_copy(&movers, entry, &running, status),
             Task::Clean => end_cleaning(entry, &running, status),
         }
-        movers.tell(News::Changed(entry.owner.name.clone()));
-        movers.tell(News::Freed);
+        movers.send(News::Changed(entry.owner.name.clone()));
+        movers.send(News::Freed);
     }
 }
 
@@ -65,35 +65,38 @@ impl Listener for CopierListener {
 fn end_copy(movers: &Movers, entry: &mut Entry, running: &Running, status: Option<ExitStatus>) {
     let Some(ended) = &running.verdict else {
         entry.losses += 1;
-        entry.end = Some(End::Lost(last_words(running, status)));
+        entry.end = Some(End::Lost(describe_exit(running, status)));
         return;
     };
     let end = running.end_record(ended);
     if let Err(error) = movers.record(entry.owner.uid).set_end(&end) {
-        // The next agent copies once more, and finds everything in place.
-        log::warn!("NnfDataMovement {}: record its end: {error}", entry.owner.name);
+        // A restarted agent then starts the copy again, which finds all files copied already.
+        log::warn!(
+            "NnfDataMovement {}: write its end to the state directory: {error}",
+            entry.owner.name
+        );
     }
     entry.last = Some(Reading { progress: ended.progress, at: end.at, began: end.began });
     entry.end = Some(End::Verdict(ended.clone()));
 }
 
-/// Records whether temporary files were removed.
+/// Records that temporary files were removed, or why they were not.
 fn end_cleaning(entry: &mut Entry, running: &Running, status: Option<ExitStatus>) {
     entry.is_clean = true;
-    entry.trouble = match &running.verdict {
+    entry.cleaning_error = match &running.verdict {
         Some(ended) if ended.outcome == Outcome::Done => None,
         Some(ended) => Some(match &ended.outcome {
             Outcome::Stopped(why) => why.clone(),
             Outcome::Done | Outcome::Cancelled => "cancelled".to_owned(),
         }),
-        None => Some(last_words(running, status)),
+        None => Some(describe_exit(running, status)),
     };
 }
 
-/// Returns how a process ended that told no verdict.
-fn last_words(running: &Running, status: Option<ExitStatus>) -> String {
+/// Describes the end of a process that ended without a final report.
+fn describe_exit(running: &Running, status: Option<ExitStatus>) -> String {
     let status = status.map_or_else(|| "an unknown status".to_owned(), |status| status.to_string());
-    let words = &running.last_words;
-    let words = if words.is_empty() { String::new() } else { format!(": {words}") };
-    format!("datamover ended with {status}{words}")
+    let output = &running.last_output;
+    let output = if output.is_empty() { String::new() } else { format!(": {output}") };
+    format!("datamover ended with {status}{output}")
 }

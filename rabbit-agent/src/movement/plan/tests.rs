@@ -12,46 +12,50 @@ fn ended(outcome: Outcome) -> Ended {
     Ended { outcome, progress: Progress::default() }
 }
 
-fn verdict(outcome: Outcome) -> Seen {
-    Seen { end: Some(End::Verdict(ended(outcome))), has_begun: true, ..Seen::default() }
+fn verdict(outcome: Outcome) -> MovementState {
+    MovementState {
+        end: Some(End::Verdict(ended(outcome))),
+        has_begun: true,
+        ..MovementState::default()
+    }
 }
 
 fn process(task: Task) -> Process {
     Process { task, age: Duration::from_secs(1), cancelled: None, killed: None }
 }
 
-fn runs(process: Process) -> Seen {
-    Seen { process: Some(process), has_begun: true, ..Seen::default() }
+fn runs(process: Process) -> MovementState {
+    MovementState { process: Some(process), has_begun: true, ..MovementState::default() }
 }
 
-/// A copy that was cancelled and killed so many milliseconds ago.
-fn cancelled(millis: u64, killed: Option<u64>) -> Seen {
+/// A copy that was cancelled `millis` and killed `killed` milliseconds ago.
+fn cancelled(millis: u64, killed: Option<u64>) -> MovementState {
     let (cancelled, killed) =
         (Some(Duration::from_millis(millis)), killed.map(Duration::from_millis));
     runs(Process { cancelled, killed, ..process(Task::Copy) })
 }
 
-/// A cleaning process that was started and killed so many milliseconds ago.
-fn cleans(millis: u64, killed: Option<u64>) -> Seen {
+/// A process that removes temporary files, started `millis` and killed `killed` milliseconds ago.
+fn cleans(millis: u64, killed: Option<u64>) -> MovementState {
     let (age, killed) = (Duration::from_millis(millis), killed.map(Duration::from_millis));
     runs(Process { age, killed, ..process(Task::Clean) })
 }
 
-fn lost(losses: u32) -> Seen {
+fn lost(losses: u32) -> MovementState {
     let end = Some(End::Lost("signal: 9".to_owned()));
-    Seen { end, losses, has_begun: true, ..Seen::default() }
+    MovementState { end, losses, has_begun: true, ..MovementState::default() }
 }
 
 #[test]
-fn each_movement_has_one_next_step() {
+fn the_next_step_follows_from_goal_and_state_of_a_movement() {
     use Want::{Cancelled, Copy, Gone};
-    let begun = || Seen { has_begun: true, ..Seen::default() };
-    let clean = || Seen { is_clean: true, ..begun() };
+    let begun = || MovementState { has_begun: true, ..MovementState::default() };
+    let clean = || MovementState { is_clean: true, ..begun() };
     let wait = |millis| MovementStep::Wait(Duration::from_millis(millis));
     let done = || ended(Outcome::Done);
     let stopped = || Outcome::Stopped("full".to_owned());
     let cases = [
-        (Copy, Seen::default(), MovementStep::Start),
+        (Copy, MovementState::default(), MovementStep::Start),
         (Copy, begun(), MovementStep::Start),
         (Copy, runs(process(Task::Copy)), MovementStep::Follow),
         (Copy, verdict(Outcome::Done), MovementStep::Finish(done())),
@@ -59,9 +63,9 @@ fn each_movement_has_one_next_step() {
         (Copy, verdict(Outcome::Cancelled), MovementStep::Finish(ended(Outcome::Cancelled))),
         (Copy, lost(1), MovementStep::Start),
         (Copy, lost(MOST_LOSSES), MovementStep::Fail("signal: 9".to_owned())),
-        // The cancellation was taken back; the copy follows.
+        // The user took the cancellation back: the copy starts once the process that removes temporary files has ended.
         (Copy, cleans(1000, None), wait(9000)),
-        (Cancelled, Seen::default(), MovementStep::FinishCancelled),
+        (Cancelled, MovementState::default(), MovementStep::FinishCancelled),
         (Cancelled, runs(process(Task::Copy)), MovementStep::Cancel),
         (Cancelled, cancelled(0, None), wait(2000)),
         (Cancelled, cancelled(1500, None), wait(500)),
@@ -75,7 +79,7 @@ fn each_movement_has_one_next_step() {
         (Cancelled, cleans(11_000, Some(1000)), MovementStep::Stuck),
         (Cancelled, clean(), MovementStep::FinishCancelled),
         (Cancelled, verdict(Outcome::Done), MovementStep::Finish(done())),
-        (Gone, Seen::default(), MovementStep::Release),
+        (Gone, MovementState::default(), MovementStep::Release),
         (Gone, runs(process(Task::Copy)), MovementStep::Cancel),
         (Gone, cancelled(2000, None), MovementStep::Kill),
         (Gone, verdict(Outcome::Done), MovementStep::Release),
@@ -84,8 +88,8 @@ fn each_movement_has_one_next_step() {
         (Gone, begun(), MovementStep::Clean),
         (Gone, clean(), MovementStep::Release),
     ];
-    for (want, seen, expected) in cases {
-        assert_eq!(plan(want, &seen, LIMITS), expected, "{want:?} {seen:?}");
+    for (want, state, expected) in cases {
+        assert_eq!(plan(want, &state, LIMITS), expected, "{want:?} {state:?}");
     }
 }
 
@@ -94,49 +98,78 @@ fn uid(number: u32) -> ObjectUid {
     format!("00000000-0000-4000-8000-{number:012}").parse().unwrap()
 }
 
-/// A movement of a user, created so many seconds after the first.
+/// A movement of this user, created `number` seconds after the epoch.
 fn movement(user: i64, number: u32) -> Waiting {
     let created = Timestamp::UNIX_EPOCH + SignedDuration::from_secs(number.into());
     Waiting { uid: uid(number), user, created, has_begun: false }
 }
 
-/// Name; movements that wait; users of those that run; users in the order of their turns; places; numbers of those that start.
+/// Name; waiting movements; users of running movements; users by their latest start, the latest last; limit of running
+/// movements; numbers of the movements that start.
 type Case = (&'static str, Vec<Waiting>, &'static [i64], &'static [i64], usize, &'static [u32]);
 
 #[test]
-fn users_take_turns() {
+fn movements_start_by_begun_then_running_count_of_the_user_then_turn_then_age() {
     let begun = |user, number| Waiting { has_begun: true, ..movement(user, number) };
     let cases: [Case; 9] = [
-        ("nothing waits", vec![], &[], &[], 4, &[]),
-        ("the oldest starts first", vec![movement(1, 2), movement(1, 1)], &[], &[], 1, &[1]),
+        ("no movement waits: none starts", vec![], &[], &[], 4, &[]),
         (
-            "all that fit start",
+            "one user, one free place: the oldest starts",
+            vec![movement(1, 2), movement(1, 1)],
+            &[],
+            &[],
+            1,
+            &[1],
+        ),
+        (
+            "two free places: the two oldest start",
             vec![movement(1, 1), movement(1, 2), movement(1, 3)],
             &[],
             &[],
             2,
             &[1, 2],
         ),
-        ("none starts while all places are taken", vec![movement(1, 1)], &[2, 2], &[], 2, &[]),
-        ("a lower limit stops nothing", vec![movement(1, 1)], &[2, 2, 2], &[], 2, &[]),
+        ("as many run as allowed: none starts", vec![movement(1, 1)], &[2, 2], &[], 2, &[]),
         (
-            "another user is next",
+            "more run than allowed, as the limit was lowered: none starts",
+            vec![movement(1, 1)],
+            &[2, 2, 2],
+            &[],
+            2,
+            &[],
+        ),
+        (
+            "two users, two free places: one movement of each starts",
             vec![movement(1, 1), movement(1, 2), movement(2, 3)],
             &[],
             &[],
             2,
             &[1, 3],
         ),
-        ("the user of whom fewer run", vec![movement(1, 1), movement(2, 2)], &[1], &[], 2, &[2]),
         (
-            "one place: the user whose turn was longer ago",
+            "one user has a running movement: the other user's starts",
+            vec![movement(1, 1), movement(2, 2)],
+            &[1],
+            &[],
+            2,
+            &[2],
+        ),
+        (
+            "two users, one free place: the user whose last turn is longer ago",
             vec![movement(1, 1), movement(1, 2), movement(2, 3)],
             &[],
             &[2, 1],
             1,
             &[3],
         ),
-        ("one that was begun goes on first", vec![movement(1, 1), begun(2, 2)], &[], &[], 1, &[2]),
+        (
+            "a movement that an earlier agent began starts first",
+            vec![movement(1, 1), begun(2, 2)],
+            &[],
+            &[],
+            1,
+            &[2],
+        ),
     ];
     for (name, waiting, running, served, most, expected) in cases {
         let served: VecDeque<i64> = served.iter().copied().collect();
@@ -146,7 +179,7 @@ fn users_take_turns() {
 }
 
 #[test]
-fn a_single_movement_waits_for_one_turn_of_another_user_at_most() {
+fn a_users_only_movement_starts_after_at_most_one_of_another_users_hundred_movements() {
     let mut waiting: Vec<_> = (1..=100).map(|number| movement(1, number)).collect();
     waiting.push(movement(2, 1000));
     let mut served = VecDeque::new();

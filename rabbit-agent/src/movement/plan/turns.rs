@@ -1,4 +1,5 @@
-//! Which movements start. Users take turns: a user with a thousand movements does not delay a user with a single movement.
+//! Chooses the movements that start. Users take turns: a user with a thousand movements does not delay a user with a
+//! single movement.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -11,21 +12,21 @@ pub struct Waiting {
     pub uid: ObjectUid,
     pub user: i64,
     pub created: Timestamp,
-    /// Whether an earlier agent began it: it holds half a copy, and goes on first.
+    /// Whether the copy was started before, for example by an earlier agent: such a movement starts first.
     pub has_begun: bool,
 }
 
-/// Returns the movements that start now, at most until `most` run. `running` are the users of those that run; `served` are users in
-/// the order in which one of their movements last started, the latest at the end.
+/// Returns the movements that start now, so that at most `limit` run. `running` holds the user of each running
+/// movement; `served` holds users in the order in which one of their movements last started, the latest at the end.
 ///
-/// Next is a movement that has begun; then one of the user of whom the fewest run; then of the user whose turn was
-/// longest ago; then the oldest.
+/// Movements are preferred in this order: those that have begun; those of the user with the fewest running movements;
+/// those of the user whose last turn is longest ago; the oldest.
 #[must_use]
 pub fn turns(
     waiting: &[Waiting],
     running: &[i64],
     served: &VecDeque<i64>,
-    most: usize,
+    limit: usize,
 ) -> Vec<ObjectUid> {
     let mut counts: BTreeMap<i64, usize> = BTreeMap::new();
     for user in running {
@@ -35,7 +36,7 @@ pub fn turns(
         served.iter().enumerate().map(|(turn, user)| (*user, turn + 1)).collect();
     let mut left: Vec<&Waiting> = waiting.iter().collect();
     let mut next = Vec::new();
-    for turn in 0..most.saturating_sub(running.len()) {
+    for turn in 0..limit.saturating_sub(running.len()) {
         let rank = |(_, movement): &(usize, &&Waiting)| {
             let count = counts.get(&movement.user).copied().unwrap_or_default();
             let turn = turn_of.get(&movement.user).copied().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Starting and cleaning: what a process needs before it can run.
+//! Starts processes of `datamover`, after a check of turn, mounts and profile.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::movement::{
 /// Why a process was not started.
 #[derive(Debug)]
 pub(super) enum NotStarted {
-    /// Others are before it.
+    /// It is the turn of other movements.
     Turn(String),
     /// A process of an earlier agent has not ended.
     Locked(String),
@@ -34,7 +34,7 @@ impl From<StartError> for NotStarted {
 }
 
 impl Run<'_> {
-    /// Runs work that may block on a thread of its own.
+    /// Runs blocking work on a separate thread.
     pub(super) async fn blocking<T: Send + 'static>(
         &mut self,
         work: impl FnOnce(&Arc<Movers>, &Owner) -> T + Send + 'static,
@@ -65,8 +65,10 @@ impl Run<'_> {
     }
 
     fn no_turn(&self) -> NotStarted {
-        let most = self.movers.config.at_once;
-        NotStarted::Turn(format!("waits until fewer than {most} data movements run on this rabbit"))
+        let limit = self.movers.config.at_once;
+        NotStarted::Turn(format!(
+            "the copy starts when fewer than {limit} data movements run on this rabbit and it is this user's turn"
+        ))
     }
 
     /// Starts a process that removes temporary files.
@@ -88,7 +90,7 @@ impl Run<'_> {
         self.blocking(move |movers, owner| movers.start(owner, &order, &waiting)).await
     }
 
-    /// Reads the pinned profile; without a reference the defaults apply.
+    /// Reads the pinned profile; returns the defaults when the object refers to none.
     async fn profile(&mut self) -> Result<NnfDataMovementProfileData, String> {
         let reference = &self.object.spec.profile_reference;
         let Some(name) = reference.name.as_deref().filter(|name| !name.is_empty()) else {

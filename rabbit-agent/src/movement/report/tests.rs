@@ -18,7 +18,7 @@ fn reading(progress: Progress, seconds: i64) -> Reading {
 }
 
 #[test]
-fn progress_is_told_in_words_and_figures() {
+fn a_running_status_has_message_percentage_elapsed_time_and_rate() {
     let copied = |bytes, files| Progress { bytes, files, ..Progress::default() };
     let cases = [
         (copied(0, 0), 0, None, "0 B so far", "0s", ""),
@@ -60,15 +60,18 @@ fn progress_is_told_in_words_and_figures() {
     for (progress, seconds, percent, message, elapsed, rate) in cases {
         let status =
             running(&NnfDataMovementStatus::default(), Some(&reading(progress, seconds)), at(0), 0);
-        let told = &status.command_status;
-        assert_eq!(told.last_message, message);
-        assert_eq!((told.progress, &*told.elapsed_time, &*told.rate), (percent, elapsed, rate));
+        let command = &status.command_status;
+        assert_eq!(command.last_message, message);
+        assert_eq!(
+            (command.progress, &*command.elapsed_time, &*command.rate),
+            (percent, elapsed, rate)
+        );
         assert_eq!(status.state, Some(DataMovementState::Running));
     }
 }
 
 #[test]
-fn the_percentage_never_falls_and_the_first_start_stays() {
+fn a_restarted_copy_keeps_its_percentage_and_its_first_start_time() {
     let before = |percent| Progress { bytes: percent, total: total(1, 100), ..Progress::default() };
     let first =
         running(&NnfDataMovementStatus::default(), Some(&reading(before(60), 10)), at(1), 0);
@@ -80,7 +83,7 @@ fn the_percentage_never_falls_and_the_first_start_stays() {
 }
 
 #[test]
-fn verdicts_say_what_a_person_needs() {
+fn judge_returns_the_verdict_and_a_message_with_the_first_failures() {
     use DataMovementVerdict::{Cancelled, Failed, Success};
     let failure = |path: &str| FileFailure {
         path: path.to_owned(),
@@ -130,7 +133,7 @@ fn verdicts_say_what_a_person_needs() {
 }
 
 #[test]
-fn an_end_keeps_what_is_known_and_success_is_whole() {
+fn a_finished_status_keeps_start_and_progress_and_shows_100_percent_on_success() {
     let progress =
         Progress { files: 3, bytes: 2 * MIB, total: total(3, 2 * MIB), ..Progress::default() };
     let finish = |verdict| Finish { verdict, message: String::new() };
@@ -138,9 +141,12 @@ fn an_end_keeps_what_is_known_and_success_is_whole() {
     let reading = Reading { progress, at: at(7), began: at(6) };
     let success = finish(DataMovementVerdict::Success);
     let status = finished(&before, &success, Some(&reading), (at(7), 1), None);
-    let told = &status.command_status;
-    assert_eq!((told.progress, &*told.last_message), (Some(100), "100 %, 2.0 MiB, 2.0 MiB/s"));
-    assert_eq!((&*told.seconds, told.items, status.restarts), ("2.000", Some(3), 1));
+    let command = &status.command_status;
+    assert_eq!(
+        (command.progress, &*command.last_message),
+        (Some(100), "100 %, 2.0 MiB, 2.0 MiB/s")
+    );
+    assert_eq!((&*command.seconds, command.items, status.restarts), ("2.000", Some(3), 1));
     assert_eq!((status.start_time, status.end_time), (Some(at(5).into()), Some(at(7).into())));
     let never = NnfDataMovementStatus::default();
     let cancelled = finish(DataMovementVerdict::Cancelled);
@@ -150,7 +156,7 @@ fn an_end_keeps_what_is_known_and_success_is_whole() {
 }
 
 #[test]
-fn waiting_says_for_what_and_keeps_the_start() {
+fn a_waiting_status_has_the_reason_and_keeps_the_start_time() {
     let ran = running(&NnfDataMovementStatus::default(), None, at(5), 1);
     let status = waiting(&ran, "/lus/g is not mounted");
     assert_eq!(status.state, Some(DataMovementState::Starting));

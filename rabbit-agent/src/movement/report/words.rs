@@ -1,4 +1,4 @@
-//! Figures in words.
+//! Formats numbers for status and messages.
 
 use bytesize::ByteSize;
 use k8s_openapi::jiff::Timestamp;
@@ -6,19 +6,19 @@ use movement::report::Progress;
 
 use super::{FileFailure, LISTED};
 
-/// Bytes in powers of 1,024, such as `1.2 GiB`.
+/// Formats bytes in powers of 1,024, such as `1.2 GiB`.
 pub(super) fn bytes(number: u64) -> String {
     ByteSize(number).display().iec().to_string()
 }
 
-/// Seconds between two moments; 0 when the clock was set back.
+/// Returns the seconds between two moments; 0 when the clock was set back.
 pub(super) fn seconds(at: Timestamp, since: Timestamp) -> f64 {
     at.duration_since(since).as_secs_f64().max(0.0)
 }
 
-/// A duration in whole seconds, as Go writes it: `1m3s`.
+/// Formats a duration in whole seconds, as Go does: `1m3s`.
 pub(super) fn duration(seconds: f64) -> String {
-    let seconds = whole(seconds);
+    let seconds = truncated(seconds);
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
         (0, 0, seconds) => format!("{seconds}s"),
         (0, minutes, seconds) => format!("{minutes}m{seconds}s"),
@@ -26,13 +26,15 @@ pub(super) fn duration(seconds: f64) -> String {
     }
 }
 
-/// Bytes a second since the process started, without what earlier processes copied; `None` in the first second.
+/// Returns the bytes per second since the process started, without those that earlier processes copied; `None` in the
+/// first second.
 pub(super) fn rate(progress: &Progress, seconds: f64) -> Option<u64> {
     let copied = progress.bytes.saturating_sub(progress.kept);
-    (seconds >= 1.0 && copied > 0).then(|| whole(precise(copied) / seconds))
+    (seconds >= 1.0 && copied > 0).then(|| truncated(as_f64(copied) / seconds))
 }
 
-/// Percentage of the bytes, or of the files where there are no bytes; `None` before the copier has counted them. 100 is left to success.
+/// Returns the percentage of copied bytes, or of copied files if all files are empty; `None` until `datamover` has
+/// counted the source. At most 99: only success is 100.
 pub(super) fn percent(progress: &Progress) -> Option<i64> {
     let total = progress.total?;
     let (done, all) = match total.bytes {
@@ -43,7 +45,7 @@ pub(super) fn percent(progress: &Progress) -> Option<i64> {
     i64::try_from(percent).ok().map(|percent| percent.min(99))
 }
 
-/// Progress for people, such as `63 %, 1.2 GiB of 1.9 GiB, 800.0 MiB/s, about 40s left`.
+/// Formats progress for a message, such as `63 %, 1.2 GiB of 1.9 GiB, 800.0 MiB/s, about 40s left`.
 pub(super) fn progress(
     progress: &Progress,
     percent: Option<i64>,
@@ -61,20 +63,21 @@ pub(super) fn progress(
         None => format!("{} so far", bytes(progress.bytes)),
     });
     parts.extend(rate.map(|rate| format!("{}/s", bytes(rate))));
-    parts.extend(left(progress, rate).filter(|_| !is_whole));
+    parts.extend(time_left(progress, rate).filter(|_| !is_whole));
     if progress.failed > 0 {
         parts.push(format!("{} not copied", progress.failed));
     }
     parts.join(", ")
 }
 
-fn left(progress: &Progress, rate: Option<u64>) -> Option<String> {
-    let left = progress.total?.bytes.saturating_sub(progress.bytes);
-    let seconds = left.checked_div(rate?)?;
-    (seconds > 0).then(|| format!("about {} left", duration(precise(seconds))))
+/// Formats the time until all bytes are copied at this rate; `None` if it is unknown or shorter than a second.
+fn time_left(progress: &Progress, rate: Option<u64>) -> Option<String> {
+    let bytes_left = progress.total?.bytes.saturating_sub(progress.bytes);
+    let seconds = bytes_left.checked_div(rate?)?;
+    (seconds > 0).then(|| format!("about {} left", duration(as_f64(seconds))))
 }
 
-/// How many files and directories were not copied, and the first of them.
+/// Formats the number of files and directories that were not copied, and the first of them.
 pub(super) fn failures(count: u64, first: &[FileFailure]) -> String {
     let listed: Vec<_> = first.iter().take(LISTED).map(failure).collect();
     let more = count.saturating_sub(u64::try_from(listed.len()).unwrap_or(u64::MAX));
@@ -89,7 +92,7 @@ fn failure(failure: &FileFailure) -> String {
     format!("{} ({action}): {error}", causes::quoted(path))
 }
 
-/// A warning about files that were written while they were copied; empty without any.
+/// Formats a warning about files that changed while they were copied; empty if there are none.
 pub(super) fn changed(count: u64) -> String {
     match count {
         0 => String::new(),
@@ -99,7 +102,7 @@ pub(super) fn changed(count: u64) -> String {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "people read three digits")]
-fn precise(number: u64) -> f64 {
+fn as_f64(number: u64) -> f64 {
     number as f64
 }
 
@@ -108,6 +111,6 @@ fn precise(number: u64) -> f64 {
     clippy::cast_sign_loss,
     reason = "fractions are dropped"
 )]
-fn whole(number: f64) -> u64 {
+fn truncated(number: f64) -> u64 {
     number as u64
 }

@@ -8,15 +8,20 @@ use storage::{
 
 use super::*;
 use crate::{
-    health::{DrivesSeen, Seen, judge},
+    health::{CheckFacts, DrivesRead, judge},
     samples,
 };
 
 /// Returns the judgement of a first health check.
 fn judged(seen: &Observed) -> Judgement {
-    let drives = DrivesSeen::Whole { observed: seen, unclaimed: &[], lost: &[] };
-    let seen =
-        Seen { computes: &BTreeMap::new(), links: None, facts: None, drives, claimants: None };
+    let drives = DrivesRead::Complete { observed: seen, unclaimed: &[], lost: &[] };
+    let seen = CheckFacts {
+        computes: &BTreeMap::new(),
+        links: None,
+        facts: None,
+        drives,
+        block_storage_uids: None,
+    };
     judge(&Judgement::default(), &seen, Instant::now())
 }
 
@@ -142,12 +147,12 @@ fn a_compute_without_link_is_offline_and_a_slot_without_compute_not_present() {
     let chassis = samples::chassis();
     let links = BTreeMap::from([(0, Link::Down), (5, Link::Down)]);
     let computes = chassis.slots();
-    let seen = Seen {
+    let seen = CheckFacts {
         computes: &computes,
         links: Some(&links),
         facts: None,
-        drives: DrivesSeen::NotAsked,
-        claimants: None,
+        drives: DrivesRead::NotRead,
+        block_storage_uids: None,
     };
     let servers = servers(&chassis, &judge(&Judgement::default(), &seen, Instant::now()));
     let reported = |id: usize| (servers[id].status.clone().unwrap(), servers[id].health.clone());

@@ -42,7 +42,7 @@ fn each_file_system_has_its_own_volume_identity_and_temporary_mount() {
 }
 
 #[test]
-fn site_lines_see_the_owner_and_the_temporary_mount() {
+fn profile_lines_are_expanded_with_the_owner_and_the_temporary_mount() {
     let units = file_systems(&samples::node_storage(1, "xfs"), &samples::profile()).unwrap();
     let hook = &units[0].hooks[0];
     assert_eq!(
@@ -186,7 +186,7 @@ fn different_sharing_in_object_and_profile_is_rejected() {
 }
 
 #[test]
-fn wrong_fields_are_named() {
+fn invalid_fields_are_rejected_by_name() {
     assert_eq!(
         file_systems(&samples::node_storage(-1, "xfs"), &samples::profile()),
         Err(NodeStorageError::Count(-1))

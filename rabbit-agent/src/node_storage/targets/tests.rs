@@ -82,7 +82,7 @@ fn line(command: &Option<SiteCommand>) -> String {
 }
 
 #[test]
-fn names_and_lines_are_those_of_nnf_node_manager() {
+fn names_and_command_lines_equal_those_of_nnf_node_manager() {
     let target = only("mgtmdt");
     let pool = format!("pool-{}-mgtmdt-0", samples::OWNER);
     let path = format!("/mnt/nnf/{}-mgtmdt-0", samples::OWNER);
@@ -133,7 +133,7 @@ fn only_the_first_object_target_has_set_up_hooks() {
 }
 
 #[test]
-fn target_name_is_that_of_the_lustre_service() {
+fn a_target_is_named_like_its_lustre_service() {
     let mut profile = profile();
     let lustre = &mut profile.spec.data.lustre_storage;
     let hook = || vec!["echo $TARGET_NAME".to_owned()];

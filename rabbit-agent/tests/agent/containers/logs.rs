@@ -48,13 +48,13 @@ async fn a_request_reports_the_log_of_a_running_container() {
     bench.start();
     request_logs(&bench, "02:00:00.000000").await;
     request_logs(&bench, "03:00:01.000000").await;
-    let again = bench.until(NAME, "told", |object| answered(object, "03:00:01.000000")).await;
+    let again = bench.until(NAME, "answered", |object| answered(object, "03:00:01.000000")).await;
     assert_eq!(status(&again).logs, status(&ended).logs);
 }
 
 /// Only the request wakes the agent, because nothing else causes a pass. An agent that starts finds earlier requests.
 #[tokio::test]
-async fn a_request_without_a_running_agent_is_answered_once_by_the_next() {
+async fn a_log_request_without_a_running_agent_is_answered_once_after_the_next_start() {
     if !gate::podman() {
         return;
     }
@@ -81,7 +81,7 @@ async fn a_request_without_a_running_agent_is_answered_once_by_the_next() {
 }
 
 #[tokio::test]
-async fn an_end_without_a_running_agent_is_reported_by_the_next() {
+async fn the_end_of_a_container_without_a_running_agent_is_reported_after_the_next_start() {
     if !gate::podman() {
         return;
     }

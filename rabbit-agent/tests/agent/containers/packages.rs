@@ -76,7 +76,10 @@ async fn a_package_with_another_digest_prevents_the_start_for_good() {
     bench.make::<NodeContainers>(RABBIT, object).await;
     let refused = bench.until(NAME, "refused", has_state(NodeContainersState::Unprepared)).await;
     let message = status(&refused).message;
-    assert!(message.contains(&server.url()) && message.contains("its SHA-256 is"), "{message}");
+    assert!(
+        message.contains(&server.url()) && message.contains("the SHA-256 of the file is"),
+        "{message}"
+    );
     bench.stop().await;
     bench.start();
     let_deadline_pass(&bench, NAME).await;
@@ -110,9 +113,9 @@ async fn a_package_missing_at_the_deadline_is_reported() {
     while count_in(&bench, "fetching") > 0 {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    let asked = server.requests();
+    let requests_before = server.requests();
     tokio::time::sleep(Duration::from_secs(5)).await;
-    assert_eq!(server.requests(), asked, "no object waits for it any more");
+    assert_eq!(server.requests(), requests_before, "no object waits for it any more");
     bench.delete::<NodeContainers>(NAME).await;
     bench.until_gone::<NodeContainers>(NAME).await;
 }
@@ -157,7 +160,10 @@ async fn packages_without_podman_that_are_wrong_or_late_are_reported() {
     bench.make::<NodeContainers>(RABBIT, other).await;
     let refused = bench.until(NAME, "refused", has_state(NodeContainersState::Unprepared)).await;
     let message = status(&refused).message;
-    assert!(message.contains(&server.url()) && message.contains("its SHA-256 is"), "{message}");
+    assert!(
+        message.contains(&server.url()) && message.contains("the SHA-256 of the file is"),
+        "{message}"
+    );
     let away = FileServer::new(|_, stream| say(stream, "404 Not Found"));
     let mut late = packages_only(&away.url(), b"another");
     late["metadata"]["name"] = json!("default-v-1-packages");

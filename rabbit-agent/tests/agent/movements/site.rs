@@ -1,4 +1,4 @@
-//! A job's storage on an XFS of its own, a directory of users beside it, and movements between both.
+//! A job's storage on its own XFS, a home directory of the user, and movements between both.
 
 use std::{
     fs,
@@ -21,10 +21,10 @@ use crate::bench::{Bench, RABBIT, roots};
 /// The job's user and group.
 pub(crate) const USER: u32 = 1050;
 
-/// Bytes a second: a copy of a few MiB does not end before a test has looked.
+/// Bytes per second: so slow that a copy of a few MiB does not end before a test has seen its progress.
 pub(crate) const SLOW: u64 = 512 << 10;
 
-/// Where the data is, on the rabbit.
+/// The directories of a test on the rabbit.
 pub(crate) struct Site {
     directory: tempfile::TempDir,
 }
@@ -36,14 +36,14 @@ fn must(program: &str, arguments: &[&str]) {
 }
 
 impl Site {
-    /// Storage that is mounted, and a directory of users.
+    /// Creates mounted storage and a home directory.
     pub(crate) fn new() -> Self {
         let site = Self::unmounted();
         site.mount();
         site
     }
 
-    /// The same without the mount.
+    /// Creates the same, but does not mount the storage.
     pub(crate) fn unmounted() -> Self {
         let site = Self { directory: tempfile::tempdir().unwrap() };
         let world = fs::Permissions::from_mode(0o755);
@@ -71,7 +71,7 @@ impl Site {
         self.directory.path().join("home")
     }
 
-    /// Makes a file of the user in the directory of users.
+    /// Creates a file of the user in the home directory.
     pub(crate) fn plant(&self, path: &str, content: &[u8]) -> PathBuf {
         let path = self.home().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -82,7 +82,7 @@ impl Site {
         path
     }
 
-    /// A bench whose agent moves data; `change` sets how.
+    /// Starts an agent that moves data; `change` edits its configuration.
     pub(crate) async fn bench(&self, change: impl FnOnce(&mut MovementConfig)) -> Bench {
         let mut bench = Bench::bare().await;
         bench.site().await;
@@ -93,7 +93,7 @@ impl Site {
         bench
     }
 
-    /// A movement from a path beneath the directory of users to one beneath the storage.
+    /// Returns a movement from a path in the home directory to a path in the storage.
     pub(crate) fn movement(&self, name: &str, source: &str, destination: &str) -> Value {
         let (home, storage) = (text(&self.home()), text(&self.storage()));
         json!({
@@ -110,8 +110,14 @@ impl Site {
         })
     }
 
-    /// The same the other way round.
-    pub(crate) fn out(&self, name: &str, source: &str, destination: &str, index: &str) -> Value {
+    /// Returns a movement from a path in the storage to a path in the home directory.
+    pub(crate) fn movement_out(
+        &self,
+        name: &str,
+        source: &str,
+        destination: &str,
+        index: &str,
+    ) -> Value {
         let mut object = self.movement(name, destination, source);
         let spec = object["spec"].as_object_mut().unwrap();
         let (source, destination) = (spec["destination"].take(), spec["source"].take());
@@ -120,8 +126,8 @@ impl Site {
         object
     }
 
-    /// Names of temporary files beneath the storage and the directory of users.
-    pub(crate) fn temporary(&self) -> Vec<PathBuf> {
+    /// Returns the paths of temporary files in the storage and the home directory.
+    pub(crate) fn temporary_files(&self) -> Vec<PathBuf> {
         let mut found = Vec::new();
         let mut left = vec![self.storage(), self.home()];
         while let Some(directory) = left.pop() {
@@ -139,7 +145,7 @@ impl Site {
 
 impl Drop for Site {
     fn drop(&mut self) {
-        // Another test may be starting a program, which has all open files until it runs.
+        // Lazily: another test may be starting a program; until its exec(2), the child process holds all open files.
         let storage = text(&self.storage());
         #[expect(clippy::disallowed_methods, reason = "what the test mounted")]
         let _ = Command::new("umount").args(["--lazy", &storage]).output();
@@ -158,7 +164,8 @@ fn profile() -> Value {
     })
 }
 
-/// Returns true if data movement can be tested here. A prepared real server lacks its kinds as long as data movement is switched off.
+/// Returns true if data movement can be tested on this machine. A real API server lacks the kinds of data movement as
+/// long as data movement is switched off.
 pub(crate) fn can_run() -> bool {
     let is_real = tests::server::Server::of_this_run().real().is_some();
     let missing =
@@ -166,7 +173,7 @@ pub(crate) fn can_run() -> bool {
     gate::loop_devices() && gate::open("loop", missing)
 }
 
-/// The configuration of movements in tests.
+/// Returns the configuration of data movement in tests.
 pub(crate) fn config(state: &Path) -> MovementConfig {
     MovementConfig {
         datamover: tests::program::binary("datamover").unwrap_or_default(),
@@ -184,25 +191,26 @@ pub(crate) fn status(object: &NnfDataMovement) -> NnfDataMovementStatus {
     object.status.clone().unwrap_or_default()
 }
 
-pub(crate) fn is(verdict: DataMovementVerdict) -> impl Fn(&NnfDataMovement) -> bool {
+/// Returns a check that a movement has finished with this verdict.
+pub(crate) fn is_finished_as(verdict: DataMovementVerdict) -> impl Fn(&NnfDataMovement) -> bool {
     move |object| object.is_finished() && status(object).status.as_ref() == Some(&verdict)
 }
 
-/// Whether a copy runs, and some of it is done.
+/// Whether a copy runs and has copied a file.
 pub(crate) fn has_progress(object: &NnfDataMovement) -> bool {
     let status = status(object);
     status.state == Some(DataMovementState::Running) && status.command_status.files > Some(0)
 }
 
-/// Whether the movement waits for this.
-pub(crate) fn waits(why: &str) -> impl Fn(&NnfDataMovement) -> bool {
+/// Returns a check that a movement waits and its message contains this reason.
+pub(crate) fn waits_for(why: &str) -> impl Fn(&NnfDataMovement) -> bool {
     move |object| {
         let status = status(object);
         status.state == Some(DataMovementState::Starting) && status.message.contains(why)
     }
 }
 
-/// The owner of a file.
+/// Returns the uid of a file's owner.
 pub(crate) fn owner(path: &Path) -> u32 {
     fs::metadata(path).unwrap().uid()
 }

@@ -141,9 +141,9 @@ fn s4_5_fifty_requesters_at_once_all_get_ports_and_no_port_twice() {
             false
         });
     }
-    let mut given: Vec<u16> = record.iter().flat_map(numbers).collect();
-    given.sort_unstable();
-    assert_eq!(given, listed);
+    let mut taken_ports: Vec<u16> = record.iter().flat_map(numbers).collect();
+    taken_ports.sort_unstable();
+    assert_eq!(taken_ports, listed);
     assert_eq!(conflicts, 49 * 50 / 2);
 }
 

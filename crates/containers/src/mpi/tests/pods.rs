@@ -17,21 +17,21 @@ fn variables(container: &Value) -> Vec<(String, String)> {
 }
 
 #[test]
-fn a_launcher_has_what_the_operator_gives_it_except_options_of_ssh() {
+fn a_launcher_equals_the_launcher_of_the_mpi_operator_except_for_ssh_options() {
     for (case, implementation, is_worker) in CASES {
-        let theirs: Value = from_str(&golden(&format!("{case}/50-job-launcher.json"))).unwrap();
+        let reference: Value = from_str(&golden(&format!("{case}/50-job-launcher.json"))).unwrap();
         with_run(&profile(implementation, is_worker), 3, "", |run, _| {
             let ours = to_value(objects::launcher(run).unwrap()).unwrap();
-            assert_eq!(ours["metadata"]["name"], theirs["metadata"]["name"]);
+            assert_eq!(ours["metadata"]["name"], reference["metadata"]["name"]);
             assert_eq!(
                 ours["spec"]["podReplacementPolicy"],
-                theirs["spec"]["podReplacementPolicy"]
+                reference["spec"]["podReplacementPolicy"]
             );
-            let [ours, theirs] = [&ours, &theirs].map(|job| &job["spec"]["template"]["spec"]);
-            assert_eq!(ours["hostname"], theirs["hostname"]);
-            assert_eq!(ours["subdomain"], theirs["subdomain"]);
+            let [ours, reference] = [&ours, &reference].map(|job| &job["spec"]["template"]["spec"]);
+            assert_eq!(ours["hostname"], reference["hostname"]);
+            assert_eq!(ours["subdomain"], reference["subdomain"]);
             let own = variables(&ours["containers"][0]);
-            for (name, value) in variables(&theirs["containers"][0]) {
+            for (name, value) in variables(&reference["containers"][0]) {
                 let is_there = own.contains(&(name.clone(), value.clone()));
                 assert_eq!(is_there, !OF_SSH.contains(&&*name), "{case}: {name}={value}");
             }
@@ -62,22 +62,23 @@ fn each_mpirun_gets_the_path_of_the_agent() {
 }
 
 #[test]
-fn worker_i_is_bound_to_rabbit_i_and_ready_when_it_answers() {
+fn worker_i_is_bound_to_rabbit_i_and_its_readiness_probe_checks_that_it_answers() {
     with_run(&profile("OpenMPI", false), 3, "", |run, _| {
         for index in 0..3 {
-            let theirs = golden(&format!("openmpi/40-pod-worker-{index}.json"));
-            let theirs: Value = from_str(&theirs).unwrap();
+            let reference = golden(&format!("openmpi/40-pod-worker-{index}.json"));
+            let reference: Value = from_str(&reference).unwrap();
             let ours = to_value(objects::job(run, index).unwrap()).unwrap();
-            assert_eq!(ours["metadata"]["name"], theirs["metadata"]["name"]);
+            assert_eq!(ours["metadata"]["name"], reference["metadata"]["name"]);
             let pod = &ours["spec"]["template"]["spec"];
-            assert_eq!(pod["hostname"], theirs["spec"]["hostname"]);
-            assert_eq!(pod["subdomain"], theirs["spec"]["subdomain"]);
+            assert_eq!(pod["hostname"], reference["spec"]["hostname"]);
+            assert_eq!(pod["subdomain"], reference["spec"]["subdomain"]);
             let rabbit = format!("rabbit-{index}");
             assert_eq!(pod["nodeSelector"]["kubernetes.io/hostname"], *rabbit);
             let worker = &pod["containers"][0];
             assert_eq!(worker["command"], json!(["/nnf/bin/podhelper", "worker"]));
-            let asked = json!(["/nnf/bin/podhelper", "wait", "--worker=localhost", "--seconds=5"]);
-            assert_eq!(worker["readinessProbe"]["exec"]["command"], asked);
+            let probe_command =
+                json!(["/nnf/bin/podhelper", "wait", "--worker=localhost", "--seconds=5"]);
+            assert_eq!(worker["readinessProbe"]["exec"]["command"], probe_command);
             let role = ("K_MPI_JOB_ROLE".to_owned(), "worker".to_owned());
             assert!(variables(worker).contains(&role));
         }
@@ -175,10 +176,10 @@ fn only_the_launcher_has_the_ports_of_the_run() {
 #[test]
 fn short_names_resolve_beneath_the_runs_service() {
     with_run(&profile("MPICH", false), 2, "cluster.local", |run, _| {
-        let theirs: Value = from_str(&golden("openmpi/40-pod-worker-0.json")).unwrap();
+        let reference: Value = from_str(&golden("openmpi/40-pod-worker-0.json")).unwrap();
         for job in [objects::launcher(run), objects::job(run, 0), objects::job(run, 1)] {
             let ours = to_value(pod_of(job)).unwrap();
-            assert_eq!(ours["spec"]["dnsConfig"], theirs["spec"]["dnsConfig"]);
+            assert_eq!(ours["spec"]["dnsConfig"], reference["spec"]["dnsConfig"]);
         }
     });
     with_run(&profile("MPICH", false), 2, "site.example", |run, mpi| {
@@ -212,7 +213,7 @@ fn a_pod_names_its_role_and_its_rabbit() {
 }
 
 #[test]
-fn only_pods_of_the_run_reach_its_workers() {
+fn only_pods_of_the_run_may_connect_to_its_workers() {
     let selects = |selector: &Value, pod: &Pod| {
         let labels = to_value(pod.metadata.labels.as_ref().unwrap()).unwrap();
         let wanted = selector["matchLabels"].as_object().unwrap();

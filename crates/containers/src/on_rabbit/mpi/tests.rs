@@ -48,7 +48,7 @@ fn environment(container: &NodeContainer) -> std::collections::BTreeMap<&str, &s
 }
 
 #[test]
-fn each_pod_equals_that_of_kubernetes_and_is_in_the_network_of_the_run() {
+fn each_pod_equals_the_kubernetes_pod_and_is_in_the_network_of_the_run() {
     with_run(
         |_| {},
         |run| {
@@ -112,7 +112,7 @@ fn the_launcher_waits_for_the_workers_and_has_the_ports() {
 }
 
 #[test]
-fn every_host_is_found_by_each_of_its_names() {
+fn the_hosts_file_has_each_name_of_every_host() {
     with_run(
         |mpi| mpi["mpiSpec"]["runLauncherAsWorker"] = json!(true),
         |run| {
@@ -134,7 +134,7 @@ fn every_host_is_found_by_each_of_its_names() {
 }
 
 #[test]
-fn a_place_beyond_the_block_has_no_address() {
+fn a_pod_beyond_the_end_of_the_address_block_has_no_address() {
     let address = |place| network::address(place).map(|address| address.to_string());
     assert_eq!(address(254).as_deref(), Some("198.18.0.255"));
     assert_eq!(address((1 << 17) - 3).as_deref(), Some("198.19.255.254"));

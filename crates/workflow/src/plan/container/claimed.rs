@@ -26,7 +26,7 @@ use crate::{
 /// A run fails after this many claims if none of the claiming coordinators has started its containers.
 const CLAIMS: i32 = 10;
 /// The reason why a run waits while no coordinator has claimed it.
-const UNCLAIMED: &str = "a coordinator to claim its containers";
+const UNCLAIMED: &str = "a claim of its containers by a coordinator";
 
 /// Returns the changes that this coordinator may make now, or the write by which it claims the run or
 /// records the run's progress.
@@ -48,7 +48,7 @@ pub fn by_holder(
     if !is_wanted && run.spec.priority > 0 {
         let mut after = ContainerRun::clone(run);
         after.spec.priority = 0;
-        return wait_for(&progress.outcome, "its ContainerRun to end")
+        return wait_for(&progress.outcome, "the end of its ContainerRun")
             .with(Change::patch(&**run, &after));
     }
     let existing = &view.directives[index].containers;
@@ -129,9 +129,9 @@ fn require_claim(
     progress: Progress,
 ) -> Progress {
     let status = run.status.as_ref();
-    let mine =
+    let own_status =
         status.filter(|status| status.claim.holder == me.as_str() && view.site.claims.may_act());
-    let Some(status) = mine else {
+    let Some(status) = own_status else {
         let wait_for_holder = |status: &ContainerRunStatus| {
             format!("coordinator {}, which creates these containers", status.claim.holder)
         };

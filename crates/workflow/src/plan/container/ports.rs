@@ -76,13 +76,13 @@ pub(super) fn ports_of(view: &View<'_>, parts: &Parts<'_>) -> Option<Vec<u16>> {
 pub(super) fn release(view: &View<'_>, now: Timestamp) -> Vec<Change> {
     let requester = requester(view);
     let records = view.site.ports.values();
-    let mine = records.filter(|record| {
+    let own_records = records.filter(|record| {
         allocations(record).iter().any(|allocation| ports::is_of(allocation, &requester))
     });
     let without = |record: &NnfPortManager| {
         ports::release(allocations(record), &requester, cooldown(view.site), now)
     };
-    mine.filter_map(|record| write_record(record, without(record))).collect()
+    own_records.filter_map(|record| write_record(record, without(record))).collect()
 }
 
 /// Returns true if a workflow waits for ports in their cooldown: they were released a short time ago and may not be

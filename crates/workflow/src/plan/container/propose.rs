@@ -45,7 +45,7 @@ fn check_profile(
 ) -> Result<(), ResourceError> {
     let Some(containers) = &view.site.settings.containers else {
         return Err(user_error(
-            "command container: no containers run here; leave the directive out, or ask the administrator to start the coordinator with --container-namespace",
+            "command container: this site runs no containers; remove the directive, or ask the administrator to start the coordinator with --container-namespace",
         ));
     };
     let elsewhere =

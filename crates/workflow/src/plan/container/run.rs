@@ -26,7 +26,7 @@ pub(super) struct Parts<'a> {
     metadata: ObjectMeta,
     profile: &'a NnfContainerProfile,
     /// The profile's name in the directive.
-    asked: String,
+    profile_name: String,
     pub(super) placement: Vec<Rabbit>,
     storages: Vec<StoragePath>,
     packages: BTreeMap<String, Vec<PackagePath>>,
@@ -73,7 +73,7 @@ impl<'a> Parts<'a> {
             name: directive_object_name(&view.workflow, index),
             metadata: metadata(view, index),
             profile,
-            asked: container.profile.clone(),
+            profile_name: container.profile.clone(),
             placement: placement(view)?,
             storages: storages::paths(view, container, profile.data()),
             packages: packages(view, index),
@@ -116,7 +116,7 @@ impl<'a> Parts<'a> {
     pub(super) fn attempt(&self, number: u32) -> Result<Attempt, ResourceError> {
         let image = self.image.filter(|_| self.on_kubernetes).map(str::to_owned);
         if self.on_kubernetes && image.is_none() {
-            return Err(no_podhelper_error(&self.asked));
+            return Err(no_podhelper_error(&self.profile_name));
         }
         let name = format!("{}-a{number}", self.name);
         let uid_start = self.uid.split('-').next().unwrap_or_default();

@@ -44,7 +44,7 @@ pub fn mount_for_copies(
         let rabbits = places(view, index, jobdw, servers).into_iter().map(|place| place.rabbit);
         return lustre::mounts::mount_on_rabbits(view, index, servers, &all, rabbits);
     }
-    // Two nodes must not have one XFS mounted, and a compute that has access may write to it.
+    // An XFS must not be mounted on two nodes, and a compute with access to its device may mount it.
     let others = group.blocks.iter().filter(|((rabbit, _), block)| !is_alone(block, rabbit));
     let others: Vec<&str> = others.map(|((rabbit, _), _)| rabbit.as_str()).collect();
     if jobdw.file_system == FileSystem::Xfs && !others.is_empty() {

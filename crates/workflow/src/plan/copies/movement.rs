@@ -19,7 +19,7 @@ use crate::{
     view::View,
 };
 
-/// Returns the movement of an allocation.
+/// Returns the movement that copies to or from an allocation.
 pub(super) fn new(
     view: &View<'_>,
     index: usize,
@@ -79,7 +79,8 @@ fn copy_labels(sides: &Sides<'_>, place: &Place, direction: Direction) -> BTreeM
     labels
 }
 
-/// Says how far copies are. Each change of the text is a write of the Workflow's status, so it has no more than whole percents.
+/// Returns the progress of the copies as a text. Each change of the text writes the Workflow's status, so it has only
+/// whole percents.
 pub(super) fn progress_text(running: &[&NnfDataMovement], ended: usize, failed: usize) -> String {
     let all = running.len() + ended;
     let percents = running.iter().map(|movement| movement.progress().unwrap_or(0));

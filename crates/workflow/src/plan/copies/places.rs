@@ -1,4 +1,4 @@
-//! Where a copy begins and ends on each rabbit.
+//! Resolves source and destination of a copy to paths on each rabbit.
 
 use std::collections::BTreeSet;
 
@@ -20,12 +20,12 @@ use crate::{
     view::View,
 };
 
-/// Both sides of a copy.
+/// Source and destination of a copy.
 #[derive(Debug)]
 pub(super) struct Sides<'a> {
     /// Index of the directive that owns the storage whose allocations are copied.
     storage: usize,
-    /// The allocations, each with the root of the other side.
+    /// The allocations, each with the mount point of the other side on its rabbit.
     pub(super) places: Vec<(Place, String)>,
     /// Path beneath each allocation.
     pub(super) path: &'a str,
@@ -41,11 +41,11 @@ pub(super) struct Place {
     pub(super) rabbit: String,
     /// Index of the allocation among those of the storage on this rabbit.
     pub(super) index: i64,
-    /// Where the rabbit mounts it.
+    /// Mount point of the allocation on the rabbit.
     pub(super) root: String,
 }
 
-/// The side that is not copied allocation by allocation.
+/// The side opposite to the storage whose allocations are copied.
 #[derive(Debug)]
 pub(super) enum Other<'a> {
     /// Other storage of the job.
@@ -55,7 +55,8 @@ pub(super) enum Other<'a> {
 }
 
 impl Other<'_> {
-    /// Returns the root of this side for an allocation of the other; `None` if other storage of the job has none there.
+    /// Returns the mount point of this side for an allocation of the copied storage; `None` if this side is storage of
+    /// the job without such an allocation.
     fn root_at(&self, place: &Place) -> Option<&str> {
         match self {
             Self::Site { reference, .. } => reference.field_path.as_deref(),
@@ -68,10 +69,10 @@ impl Other<'_> {
     }
 }
 
-/// Finds both sides of a copy.
+/// Finds source and destination of a copy.
 ///
 /// # Errors
-/// The wait for a Servers, or the error of a side that does not exist.
+/// A wait for a Servers, or an error if the storage or file system does not exist.
 pub(super) fn resolve<'a>(
     view: &View<'_>,
     copy: &'a Copy,
@@ -82,19 +83,19 @@ pub(super) fn resolve<'a>(
         Direction::Out => (&copy.source, &copy.destination),
     };
     let Location::Job(inside) = side else {
-        return Err(user_error("the copy neither begins nor ends in storage of the job").into());
+        return Err(user_error("neither source nor destination of the copy is storage of the job: name $DW_JOB_NAME in one of them").into());
     };
     let (storage, jobdw) = find_storage(view, &inside.name)?;
     let servers = servers_of(view, storage)?;
     let places = places(view, storage, &jobdw, servers);
     if places.is_empty() {
-        return Err(wlm_error("Servers names no allocation to copy").into());
+        return Err(wlm_error("the Servers of the copied storage has no allocation").into());
     }
     let other = other_side(view, other)?;
     let places = places.into_iter().map(|place| match other.root_at(&place) {
         Some(root) => Ok((place.clone(), root.to_owned())),
         None => Err(Outcome::from(user_error(format!(
-            "allocation {} of {} has no counterpart there in the other storage: give both the same type and computes, or copy by a global file system",
+            "the other storage of the copy has no allocation {} on rabbit {}: give both storages the same type and computes, or copy by way of a global file system",
             place.index, place.rabbit
         )))),
     });
@@ -123,15 +124,17 @@ fn other_side<'a>(view: &View<'_>, other: &'a Location) -> Result<Other<'a>, Out
         Location::Global(path) => match global_lustre::reference_of(view.site, path) {
             Some(reference) => Ok(Other::Site { path, reference }),
             None => Err(user_error(format!(
-                "{path}: no global file system is mounted there any more; ask the administrator to create its LustreFileSystem again"
+                "no LustreFileSystem has a mountRoot above {path} any more: ask the administrator to create it again"
             ))
             .into()),
         },
-        Location::Persistent(_) => Err(user_error("persistent storage is not copied").into()),
+        Location::Persistent(_) => Err(user_error(
+            "the copy names persistent storage, which Warren does not copy: name storage of the job or a path on a global file system",
+        ).into()),
     }
 }
 
-/// Returns the directive of a job's storage.
+/// Returns the index and command of the directive that owns a storage of the job.
 fn find_storage(view: &View<'_>, name: &str) -> Result<(usize, Jobdw), Outcome> {
     let mut commands =
         view.workflow.spec.directives.iter().map(|line| Command::read(line)).enumerate();
@@ -155,7 +158,8 @@ fn servers_reference(servers: &Servers) -> ObjectReference {
     reference(OWNER_KIND, &servers.name_any(), &servers.namespace().unwrap_or_default())
 }
 
-/// Returns the allocations of a storage. A Lustre has one, on the first rabbit that holds an object target.
+/// Returns the allocations of a storage. A Lustre counts as a single allocation, on the first rabbit that has an object
+/// target.
 pub(super) fn places(
     view: &View<'_>,
     storage: usize,
@@ -186,8 +190,8 @@ pub(super) fn places(
 }
 
 impl Sides<'_> {
-    /// Returns the rabbits that have not mounted the job's storage yet.
-    pub(super) fn unmounted<'a>(&'a self, view: &View<'_>) -> BTreeSet<&'a str> {
+    /// Returns the rabbits that have not mounted the storage of the copy yet.
+    pub(super) fn rabbits_without_mount<'a>(&'a self, view: &View<'_>) -> BTreeSet<&'a str> {
         let rabbits = self.places.iter().map(|(place, _)| place.rabbit.as_str());
         let other = match &self.other {
             Other::Job { storage, .. } => Some(*storage),

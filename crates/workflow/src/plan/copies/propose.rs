@@ -21,14 +21,15 @@ pub(super) fn propose(view: &View<'_>, index: usize, copy: &Copy) -> Progress {
     }
 }
 
-/// Returns the profile that a copy names, else the site's default. The check of directives has reported a missing one.
+/// Returns the profile that a copy names, or else the site's default. The profile existed when the directives were
+/// checked.
 fn profile<'a>(
     view: &'a View<'_>,
     copy: &Copy,
 ) -> Result<&'a NnfDataMovementProfile, ResourceError> {
     let Some(profiles) = &view.site.movement_profiles else {
         return Err(user_error(
-            "copies are not carried out here: the API does not let the coordinator list NnfDataMovementProfiles; ask the administrator to install the CRDs and rights for data movement",
+            "the coordinator cannot carry out copies: the API does not let it list NnfDataMovementProfiles; ask the administrator to install the CRDs and rights for data movement",
         ));
     };
     let found = match &copy.profile {
@@ -37,7 +38,7 @@ fn profile<'a>(
     };
     found.map(|profile| &**profile).ok_or_else(|| {
         user_error(
-            "the NnfDataMovementProfile does not exist any more: name another by profile=NAME",
+            "the NnfDataMovementProfile of the copy does not exist any more: name another by profile=NAME",
         )
     })
 }

@@ -1,4 +1,4 @@
-//! Asks a management target for a file system's name, and gives the name back if another file system has it.
+//! Requests a file system's name from a management target, and gives the name back if another file system has it.
 
 use api::NnfLustreMgt;
 use k8s_openapi::api::core::v1::ObjectReference;

@@ -175,8 +175,8 @@ pub fn run_commands(
         return Progress::default();
     }
     let holder = fs_name_holder(maker.servers);
-    let mut asked = mgt.spec.command_list.iter();
-    if !asked.any(|entry| *entry.reference == holder) {
+    let mut commands = mgt.spec.command_list.iter();
+    if !commands.any(|entry| *entry.reference == holder) {
         let commands = lines.iter().map(|line| expand_variables(maker, source, line)).collect();
         let mut after = NnfLustreMgt::clone(mgt);
         after

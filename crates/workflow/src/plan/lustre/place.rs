@@ -181,7 +181,7 @@ pub fn check_colocation(
         let others: BTreeSet<&str> = rabbits_of(false).collect();
         if let Some(rabbit) = rabbits_of(true).find(|rabbit| others.contains(rabbit)) {
             return Err(Outcome::Failed(wlm_error(format!(
-                "Servers puts other targets beside {} on {rabbit}, which the profile excludes (colocation): name a rabbit of its own for it",
+                "Servers puts other targets beside {} on {rabbit}, which the profile excludes (colocation): name another rabbit for it",
                 set.label
             ))));
         }

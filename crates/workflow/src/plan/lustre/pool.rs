@@ -37,7 +37,7 @@ pub(super) fn use_member(
     let mgt = maker.view.site.mgts.of_owner(&at).next();
     mgt.cloned().ok_or_else(|| {
         Progress::failed(transient_error(format!(
-            "persistent storage {} of pool {pool} has no NnfLustreMGT: see why its Setup did not end",
+            "persistent storage {} of pool {pool} has no NnfLustreMGT yet: read the status of the workflow that creates it, whose Setup has not ended",
             at.1
         )))
     })
@@ -63,13 +63,13 @@ fn choose_member(
     let mut usable = Vec::new();
     for (at, instance) in members {
         match is_usable(maker, at, instance) {
-            Ok((is_degraded, claims)) => usable.push((is_degraded, claims, at, instance)),
+            Ok((is_degraded, name_count)) => usable.push((is_degraded, name_count, at, instance)),
             Err(reason) => unusable = format!("{}: {reason}", at.1),
         }
     }
     let best = usable
         .into_iter()
-        .min_by_key(|(is_degraded, claims, at, _)| (*is_degraded, *claims, (*at).clone()));
+        .min_by_key(|(is_degraded, name_count, at, _)| (*is_degraded, *name_count, (*at).clone()));
     best.map(|(_, _, at, instance)| (at.clone(), instance.clone())).ok_or_else(|| {
         transient_error(format!(
             "no management target of the pool {pool} can be used now; for example {unusable}"

@@ -28,9 +28,9 @@ use crate::{
 
 /// Reserves the name, and creates the objects that the workload manager fills in.
 pub(super) fn propose(view: &View<'_>, index: usize, create: &CreatePersistent) -> Progress {
-    let named = view.directives[index].persistent.as_ref();
-    match named.and_then(|named| named.object.as_ref()) {
-        None => match named.and_then(|named| named.name_conflict.as_ref()) {
+    let storage = view.directives[index].persistent.as_ref();
+    match storage.and_then(|storage| storage.object.as_ref()) {
+        None => match storage.and_then(|storage| storage.name_conflict.as_ref()) {
             Some(other) => Progress::failed(user_error(format!(
                 "argument name={}: the name is taken by {other}: write another name",
                 create.name
@@ -115,7 +115,7 @@ pub(super) fn make(view: &View<'_>, index: usize, create: &CreatePersistent) -> 
 }
 
 /// Returns the patch that transfers ownership: the patch removes the Workflow owner reference, and gives a management
-/// target its pool label. The label with the workflow's uid stays: it tells which workflow made the storage.
+/// target its pool label. The label with the workflow's uid stays: it names the workflow that made the storage.
 fn transfer_ownership(
     object: &PersistentStorageInstance,
     profile: &NnfStorageProfile,

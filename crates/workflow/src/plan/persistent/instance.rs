@@ -151,10 +151,10 @@ fn serve_users(view: &InstanceView<'_>) -> Progress {
 
 /// Returns true if a workflow is a consumer and, for an exclusive file system, may mount it now.
 fn may_mount(view: &InstanceView<'_>, user: &View<'_>, index: usize) -> bool {
-    let mine = (user.namespace(), user.workflow.name_any());
+    let own_key = (user.namespace(), user.workflow.name_any());
     let turn = user.directives[index].persistent.as_ref().and_then(|named| named.turn.as_ref());
     view.object.spec.consumer_references.contains(&consumer(&user.workflow, index))
-        && (!is_exclusive(&view.object) || turn == Some(&mine))
+        && (!is_exclusive(&view.object) || turn == Some(&own_key))
 }
 
 fn mount<'a>(

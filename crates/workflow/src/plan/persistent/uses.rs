@@ -69,7 +69,7 @@ pub(super) fn advance(
     }
 }
 
-/// Writes the breakdown, which tells the workload manager near which rabbits the job's computes have to be.
+/// Writes the breakdown, from which the workload manager reads near which rabbits the job's computes must be.
 fn propose(
     view: &View<'_>,
     index: usize,
@@ -152,8 +152,8 @@ fn mount(
     named: &NamedStorage,
     object: &PersistentStorageInstance,
 ) -> Progress {
-    let mine = (view.namespace(), view.workflow.name_any());
-    if is_exclusive(object) && named.turn.as_ref() != Some(&mine) {
+    let own_key = (view.namespace(), view.workflow.name_any());
+    if is_exclusive(object) && named.turn.as_ref() != Some(&own_key) {
         return match &named.turn {
             Some((_, other)) => Progress::wait(format!(
                 "persistent storage {}, which workflow {other} has mounted: one workflow at a time mounts an XFS",

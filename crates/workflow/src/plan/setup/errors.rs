@@ -40,13 +40,13 @@ impl Group {
 
 /// Adds the node's name to its error, unless the message already begins with it.
 pub fn name_node(node: &str, error: &ResourceError) -> ResourceError {
-    let named = |message: &str| {
+    let with_node = |message: &str| {
         let own = message.strip_prefix(node).and_then(|rest| rest.strip_prefix(": "));
         format!("Node: {node}: {}", own.unwrap_or(message))
     };
     ResourceError {
-        debug_message: named(&error.debug_message),
-        user_message: error.user_message.as_deref().map(named),
+        debug_message: with_node(&error.debug_message),
+        user_message: error.user_message.as_deref().map(with_node),
         ..error.clone()
     }
 }

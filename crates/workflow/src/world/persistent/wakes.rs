@@ -115,8 +115,8 @@ impl World {
     /// Wakes the persistent storage that a workflow names, after the workflow's computes or containers changed.
     pub(in crate::world) fn wake_named_by(&self, workflow: &ObjectKey) -> Vec<Wake> {
         let Some(object) = self.workflows.get(&workflow.0, &workflow.1) else { return Vec::new() };
-        let named = object.spec.directives.iter().filter_map(|line| instance::command(line));
-        named.map(|(_, name)| Wake::Key(Key::Persistent((workflow.0.clone(), name)))).collect()
+        let commands = object.spec.directives.iter().filter_map(|line| instance::command(line));
+        commands.map(|(_, name)| Wake::Key(Key::Persistent((workflow.0.clone(), name)))).collect()
     }
 }
 

@@ -52,13 +52,13 @@ fn postrun_fails_with_the_termination_message_of_a_failed_container() {
         "the job may go on without it: {:?}",
         site.status_of("w")
     );
-    site.ask("w", "PostRun");
+    site.request_state("w", "PostRun");
     site.settle();
     let (_, _, status, message) = site.status_of("w");
     assert_eq!(status, "Error");
     let expected = "container on r failed to run successfully after 3 attempts: container app exited with 3: no input";
     assert!(message.contains(expected), "{message}");
-    site.ask("w", "Teardown");
+    site.request_state("w", "Teardown");
     site.delete(&at("Pod", "default", "w-r-x"));
     site.settle();
     site.remove("w");
@@ -69,7 +69,7 @@ fn postrun_fails_at_the_end_deadline() {
     let mut site = site();
     site.bring_towards("w", &lines("gfs2"), "PreRun");
     site.set_all_job_status(&running());
-    site.ask("w", "PostRun");
+    site.request_state("w", "PostRun");
     site.settle();
     site.set_all_job_status(&failed("DeadlineExceeded"));
     let expected = "container on r failed to complete after 90 seconds";
@@ -84,7 +84,7 @@ fn without_end_deadline_storage_stays_mounted_until_teardown_ends_the_containers
     });
     site.bring_towards("w", &lines("gfs2"), "PreRun");
     site.set_all_job_status(&running());
-    site.ask("w", "PostRun");
+    site.request_state("w", "PostRun");
     site.settle();
     assert!(site.is_ready("w", "PostRun"), "{:?}", site.status_of("w"));
     let state = |site: &Site, node: &str, end: &str| {
@@ -96,7 +96,7 @@ fn without_end_deadline_storage_stays_mounted_until_teardown_ends_the_containers
     assert_eq!(block["spec"]["allocations"][0]["access"], json!(["r"]));
     site.pods_stay = true;
     for state in ["DataOut", "Teardown"] {
-        site.ask("w", state);
+        site.request_state("w", state);
         site.settle();
     }
     assert!(site.message("w").contains("containers"), "{:?}", site.status_of("w"));
@@ -109,7 +109,7 @@ fn without_end_deadline_storage_stays_mounted_until_teardown_ends_the_containers
 }
 
 #[test]
-fn a_pod_that_outlives_its_job_keeps_the_storage() {
+fn storage_stays_while_a_pod_outlives_its_job() {
     let mut site = site();
     site.bring_towards("w", &lines("gfs2"), "PreRun");
     site.set_all_job_status(&running());
@@ -117,7 +117,7 @@ fn a_pod_that_outlives_its_job_keeps_the_storage() {
     site.edit("Pod", "default", "w-r-x", |pod| {
         pod["metadata"]["finalizers"] = json!(["batch.kubernetes.io/job-tracking"]);
     });
-    site.ask("w", "Teardown");
+    site.request_state("w", "Teardown");
     site.settle();
     assert!(!site.status_of("w").1 && !site.names("NnfNodeStorage").is_empty());
     site.edit("Pod", "default", "w-r-x", |pod| pod["metadata"]["finalizers"] = json!([]));
@@ -143,7 +143,7 @@ fn postrun_fails_when_the_jobs_were_deleted() {
     for name in ["w-r", "w-s"] {
         site.delete(&at("Job", "default", name));
     }
-    site.ask("w", "PostRun");
+    site.request_state("w", "PostRun");
     site.settle();
     assert!(site.message("w").contains("Jobs were deleted"), "{}", site.message("w"));
 }
@@ -160,7 +160,7 @@ fn a_silent_rabbit_is_reported_and_its_containers_count_as_running() {
         );
         if state == "PostRun" {
             site.set_all_job_status(&running());
-            site.ask("w", "PostRun");
+            site.request_state("w", "PostRun");
             site.settle();
         }
         let silent = site.replan_time("w").expect("a moment");
@@ -209,10 +209,10 @@ fn suspended_containers_stop_and_are_created_again_with_all_attempts() {
     assert!(site.is_ready("w", "PreRun"), "{:?}", site.status_of("w"));
     super::mpi::suspend(&mut site, true);
     site.set_all_job_status(&super::mpi::stopped());
-    site.ask("w", "PostRun");
+    site.request_state("w", "PostRun");
     site.settle();
     assert!(site.message("w").contains("continue with Teardown"), "{:?}", site.status_of("w"));
-    site.ask("w", "Teardown");
+    site.request_state("w", "Teardown");
     site.settle();
     site.remove("w");
 }

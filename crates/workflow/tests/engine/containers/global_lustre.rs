@@ -192,7 +192,7 @@ fn no_container_starts_while_its_global_lustre_is_missing() {
     for mut site in [super::site(), on_rabbits::site()].map(with_polly) {
         site.bring_towards("w", &lines("/lus/polly"), "DataIn");
         site.delete(&at("LustreFileSystem", "lus", "polly"));
-        site.ask("w", "PreRun");
+        site.request_state("w", "PreRun");
         site.settle();
         assert!(site.message("w").contains("mounted there any more"), "{}", site.message("w"));
         assert_eq!(
@@ -211,7 +211,7 @@ fn no_container_starts_while_its_global_lustre_is_missing() {
 
 impl Site {
     fn remove_after_teardown(&mut self) {
-        self.ask("w", "Teardown");
+        self.request_state("w", "Teardown");
         self.settle();
         assert!(self.is_ready("w", "Teardown"), "{:?}", self.status_of("w"));
         self.remove("w");

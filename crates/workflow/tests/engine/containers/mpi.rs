@@ -75,7 +75,7 @@ pub(super) fn stopped() -> Value {
         {"type": "Suspended", "status": "True", "reason": "JobSuspended"}]})
 }
 
-fn is_asked_to_stop(site: &Site, job: &str) -> bool {
+fn has_suspend_request(site: &Site, job: &str) -> bool {
     site.get("Job", "default", job)["spec"]["suspend"] == true
 }
 
@@ -96,16 +96,16 @@ fn the_launcher_starts_when_all_workers_are_ready_and_postrun_reports_its_end() 
         let env = &site.workflow("w")["status"]["env"];
         assert_eq!(env["NNF_CONTAINER_LAUNCHER"], "r");
         assert_eq!(env["NNF_CONTAINER_PORTS"], "5000", "only the launcher's container gets a port");
-        site.ask("w", "PostRun");
+        site.request_state("w", "PostRun");
         site.settle();
         assert!(site.message("w").contains("end of containers on r"), "{}", site.message("w"));
         set_job_status_of(&mut site, LAUNCHER, &complete());
         assert!(site.is_ready("w", "PostRun"), "{:?}", site.status_of("w"));
-        assert!(WORKERS.iter().all(|worker| is_asked_to_stop(&site, worker)));
+        assert!(WORKERS.iter().all(|worker| has_suspend_request(&site, worker)));
         assert!(site.names("Secret").is_empty(), "the keys are deleted with the launcher's end");
         set_worker_status(&mut site, &stopped());
         for state in ["DataOut", "Teardown"] {
-            site.ask("w", state);
+            site.request_state("w", state);
             site.settle();
             assert!(site.is_ready("w", state), "{kind} {state}: {:?}", site.status_of("w"));
         }
@@ -167,7 +167,7 @@ fn prerun_fails_if_a_worker_fails_before_the_launcher_starts() {
     assert!(message.contains("container on s failed to run successfully after 3"), "{message}");
     assert_eq!(jobs(&site), WORKERS);
     assert!(site.names("Secret").is_empty(), "the keys are not needed any more");
-    assert!(is_asked_to_stop(&site, WORKERS[0]) && !is_asked_to_stop(&site, WORKERS[1]));
+    assert!(has_suspend_request(&site, WORKERS[0]) && !has_suspend_request(&site, WORKERS[1]));
     set_job_status_of(&mut site, WORKERS[0], &stopped());
     assert_eq!((jobs(&site), site.message("w")), (WORKERS.map(str::to_owned).to_vec(), message));
     site.remove("w");
@@ -190,7 +190,7 @@ fn an_engine_stopped_after_any_change_continues_with_mpi() {
         site.settle_with(cut);
         site.fill_computes("w", &["c1", "c2", "d1"]);
         for state in ["Setup", "DataIn", "PreRun"] {
-            site.ask("w", state);
+            site.request_state("w", state);
             site.settle_with(cut);
         }
         for (job, status) in
@@ -228,7 +228,7 @@ fn the_network_policy_exists_from_before_the_first_pod_to_the_end() {
 fn assert_policy(mut site: Site, role: &Value, ports: &Value) {
     site.bring_towards("w", &lines("gfs2"), "DataIn");
     assert!(site.names("NetworkPolicy").is_empty());
-    site.ask("w", "PreRun");
+    site.request_state("w", "PreRun");
     let mut before = Vec::new();
     while site.names("Job").is_empty() {
         before = site.names("NetworkPolicy");
@@ -242,7 +242,7 @@ fn assert_policy(mut site: Site, role: &Value, ports: &Value) {
     let from = &policy["ingress"][0]["from"][0]["podSelector"]["matchLabels"];
     assert_eq!(from["dataworkflowservices.github.io/workflow.uid"], *uid, "{policy:#}");
     site.settle();
-    site.ask("w", "Teardown");
+    site.request_state("w", "Teardown");
     site.settle();
     assert!(site.names("NetworkPolicy").is_empty(), "{:?}", site.status_of("w"));
     site.remove("w");
@@ -254,7 +254,7 @@ fn mpi_fails_when_the_podhelper_image_is_not_configured_any_more() {
     with_profile(&mut site);
     site.bring_towards("w", &lines("gfs2"), "DataIn");
     site.containers.as_mut().unwrap().podhelper_image = None;
-    site.ask("w", "PreRun");
+    site.request_state("w", "PreRun");
     site.settle();
     let message = site.message("w");
     let expected = "User error: argument profile=app: data.mpiSpec needs podhelper, which is not configured here; name a profile with data.spec, or ask the administrator to start the coordinator with --podhelper-image";

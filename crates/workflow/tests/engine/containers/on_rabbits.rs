@@ -71,13 +71,13 @@ fn agents_run_containers_from_prerun_to_teardown() {
         assert_eq!(spec["containers"][0]["ports"], json!([5000]));
         let path = &site.workflow("w")["status"]["env"]["DW_JOB_scratch"];
         assert_eq!(spec["storages"], json!([path]));
-        site.ask("w", "PostRun");
+        site.request_state("w", "PostRun");
         site.settle();
         assert!(site.message("w").contains("end of containers on r, s"), "{}", site.message("w"));
         site.set_all_agent_status(&state("Succeeded"));
         assert!(site.is_ready("w", "PostRun"), "{kind}: {:?}", site.status_of("w"));
         for state in ["DataOut", "Teardown"] {
-            site.ask("w", state);
+            site.request_state("w", state);
             site.settle();
             assert!(site.is_ready("w", state), "{kind}: {:?}", site.status_of("w"));
         }
@@ -93,7 +93,7 @@ fn agents_get_no_containers_before_all_storage_is_mounted() {
     let mut site = site();
     site.bring_towards("w", &lines("gfs2"), "DataIn");
     site.agents_sleep = true;
-    site.ask("w", "PreRun");
+    site.request_state("w", "PreRun");
     site.settle();
     assert!(site.on_rabbits().is_empty());
     let mounts: Vec<_> = site.objects.keys().filter(|at| at.0 == "ClientMount").cloned().collect();
@@ -104,7 +104,7 @@ fn agents_get_no_containers_before_all_storage_is_mounted() {
 }
 
 #[test]
-fn requests_and_answers_for_logs_cause_no_writes() {
+fn requests_for_logs_and_their_answers_cause_no_writes_of_the_engine() {
     let mut site = site();
     site.bring_towards("w", &lines("gfs2"), "PreRun");
     site.set_all_agent_status(&state("Ready"));
@@ -132,7 +132,7 @@ fn agents_get_the_start_deadline_then_none_then_the_end_deadline() {
     assert!(site.message("w").contains("containers on s"), "{}", site.message("w"));
     site.set_all_agent_status(&state("Ready"));
     assert_eq!(site.limits(), [Value::Null, Value::Null]);
-    site.ask("w", "PostRun");
+    site.request_state("w", "PostRun");
     site.settle();
     for limit in site.limits() {
         assert!(limit.as_i64().unwrap() > 90, "from the start, not from PostRun: {limit}");
@@ -143,7 +143,7 @@ fn agents_get_the_start_deadline_then_none_then_the_end_deadline() {
 }
 
 #[test]
-fn messages_of_agents_are_in_the_status() {
+fn the_status_of_the_workflow_has_the_messages_of_agents() {
     let mut site = site();
     site.dead = vec!["s".to_owned()];
     site.bring_towards("w", &["#DW container name=beside profile=app".to_owned()], "PreRun");
@@ -177,7 +177,7 @@ fn postrun_fails_with_the_message_of_a_failed_agent_container() {
         "the job may go on without it: {:?}",
         site.status_of("w")
     );
-    site.ask("w", "PostRun");
+    site.request_state("w", "PostRun");
     site.settle();
     let message = site.message("w");
     let expected = format!("container on r failed to run successfully after 3 attempts: {words}");
@@ -197,13 +197,13 @@ fn storage_stays_mounted_until_the_agents_have_removed_the_containers() {
     site.bring_towards("w", &lines, "PreRun");
     site.set_all_agent_status(&state("Ready"));
     for state in ["PostRun", "DataOut"] {
-        site.ask("w", state);
+        site.request_state("w", state);
         site.settle();
         assert!(site.is_ready("w", state), "{:?}", site.status_of("w"));
         assert_eq!(site.mounted_on(), ["r", "s"], "{state}");
     }
     site.pods_stay = true;
-    site.ask("w", "Teardown");
+    site.request_state("w", "Teardown");
     site.settle();
     assert!(!site.status_of("w").1, "{:?}", site.status_of("w"));
     assert_eq!(site.mounted_on(), ["r", "s"]);
@@ -220,7 +220,7 @@ fn an_unreadable_nodecontainers_keeps_the_storage_mounted() {
     site.bring_towards("w", &lines("raw"), "PreRun");
     site.set_all_agent_status(&state("Ready"));
     site.unreadable = vec![at("NodeContainers", "r", "default-w-1")];
-    site.ask("w", "Teardown");
+    site.request_state("w", "Teardown");
     site.settle();
     assert!(["r", "s"].iter().all(|rabbit| site.mounted_on().contains(rabbit)));
     site.unreadable.clear();
@@ -242,15 +242,15 @@ fn an_engine_stopped_after_any_change_continues_with_agents() {
         site.create("w", &lines("gfs2"));
         site.settle_with(cut);
         site.fill_computes("w", &["c1", "c2", "d1"]);
-        for asked in &STATES[1..] {
-            site.ask("w", asked);
+        for requested in &STATES[1..] {
+            site.request_state("w", requested);
             site.settle_with(cut);
-            match *asked {
+            match *requested {
                 "PreRun" => site.set_all_agent_status(&state("Ready")),
                 "PostRun" => site.set_all_agent_status(&state("Succeeded")),
                 _ => {}
             }
-            assert!(site.is_ready("w", asked), "{seed} {asked}: {:?}", site.status_of("w"));
+            assert!(site.is_ready("w", requested), "{seed} {requested}: {:?}", site.status_of("w"));
         }
         site.delete(&at("Workflow", "default", "w"));
         site.settle_with(cut);

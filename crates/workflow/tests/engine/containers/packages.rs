@@ -67,12 +67,12 @@ fn jobs_are_created_after_all_rabbits_have_the_packages() {
     }
     site.set_all_job_status(&running());
     assert!(site.is_ready("w", "PreRun"), "{:?}", site.status_of("w"));
-    site.ask("w", "PostRun");
+    site.request_state("w", "PostRun");
     site.set_all_job_status(&complete());
     assert!(site.is_ready("w", "PostRun"), "{:?}", site.status_of("w"));
     for state in ["DataOut", "Teardown"] {
         assert_eq!(site.names("NodeContainers"), NAMES, "packages stay while containers exist");
-        site.ask("w", state);
+        site.request_state("w", state);
         site.settle();
         assert!(site.is_ready("w", state), "{:?}", site.status_of("w"));
     }
@@ -89,7 +89,7 @@ fn agents_start_containers_after_all_rabbits_have_the_packages() {
     assert_eq!(*packages, json!([package()]));
     site.set_all_agent_status(&state("Ready"));
     assert!(site.is_ready("w", "PreRun"), "{:?}", site.status_of("w"));
-    site.ask("w", "Teardown");
+    site.request_state("w", "Teardown");
     site.settle();
     assert!(site.is_ready("w", "Teardown"), "{:?}", site.status_of("w"));
     assert!(site.names("NodeContainers").is_empty());
@@ -104,7 +104,7 @@ fn mpi_workers_are_created_after_all_rabbits_have_the_packages() {
     site.bring_towards("w", &lines("gfs2"), "PreRun");
     site.fetch_all(|site| site.names("Job").is_empty());
     assert_eq!(site.names("Job"), ["default/w-worker-0", "default/w-worker-1"]);
-    site.ask("w", "Teardown");
+    site.request_state("w", "Teardown");
     site.settle();
     assert!(site.is_ready("w", "Teardown"), "{:?}", site.status_of("w"));
     assert!(site.names("NodeContainers").is_empty());
@@ -118,7 +118,7 @@ fn packages_stay_until_the_last_pod_is_gone() {
     site.set_all_agent_status(&package_status("r"));
     site.set_all_job_status(&running());
     site.pods_stay = true;
-    site.ask("w", "Teardown");
+    site.request_state("w", "Teardown");
     site.settle();
     assert!(site.message("w").contains("end of containers"), "{}", site.message("w"));
     for rabbit in ["r", "s"] {
@@ -155,7 +155,7 @@ fn a_package_that_cannot_be_fetched_fails_prerun_with_rabbit_url_and_cause() {
         };
         assert!(message.ends_with(&format!("{begin}: {why}")), "{message}");
         assert_eq!((site.names("Job").len(), site.names("NodeContainers").len()), (0, 2));
-        site.ask("w", "Teardown");
+        site.request_state("w", "Teardown");
         site.settle();
         assert!(site.is_ready("w", "Teardown"), "{:?}", site.status_of("w"));
         site.remove("w");
@@ -169,7 +169,7 @@ fn teardown_waits_while_a_packages_object_cannot_be_read() {
     site.bring_towards("w", &lines("gfs2"), "PreRun");
     site.set_all_agent_status(&package_status("r"));
     site.unreadable = vec![at("NodeContainers", "r", "default-w-1-packages")];
-    site.ask("w", "Teardown");
+    site.request_state("w", "Teardown");
     site.settle();
     assert!(!site.status_of("w").1, "{:?}", site.status_of("w"));
     site.unreadable.clear();

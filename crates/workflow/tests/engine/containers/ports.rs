@@ -44,7 +44,7 @@ fn a_workflow_waits_until_a_port_has_cooled_down() {
     });
     site.bring_towards("v", &lines("gfs2"), "PreRun");
     site.set_all_job_status(&running());
-    site.ask("v", "Teardown");
+    site.request_state("v", "Teardown");
     site.settle();
     assert!(site.is_ready("v", "Teardown"), "{:?}", site.status_of("v"));
     site.bring_towards("w", &lines("gfs2"), "PreRun");
@@ -61,7 +61,8 @@ fn a_workflow_waits_until_a_port_has_cooled_down() {
 
 #[test]
 fn a_site_without_valid_ports_is_reported() {
-    for (ports, part) in [(json!([]), "lists 0 ports"), (json!(["http"]), "\"http\" is no port")] {
+    for (ports, part) in [(json!([]), "lists 0 ports"), (json!(["http"]), "\"http\" is not a port")]
+    {
         let mut site = site();
         site.edit("SystemConfiguration", "default", "default", |object| {
             object["spec"]["ports"] = ports.clone();

@@ -91,15 +91,15 @@ fn pods_get_each_device_of_their_rabbit_by_its_own_volume() {
     let all = site.objects.keys().filter(|at| at.0.starts_with("PersistentVolume"));
     assert!(all.map(size).all(|bytes| bytes >= 1 << 30));
     site.set_all_job_status(&running());
-    site.ask("w", "PostRun");
+    site.request_state("w", "PostRun");
     site.set_all_job_status(&complete());
     for state in ["PostRun", "DataOut"] {
-        site.ask("w", state);
+        site.request_state("w", state);
         site.settle();
         assert!(site.is_ready("w", state), "{:?}", site.status_of("w"));
         assert_eq!(site.volumes(), (3, 3), "ended pods still exist");
     }
-    site.ask("w", "Teardown");
+    site.request_state("w", "Teardown");
     site.settle();
     assert!(site.is_ready("w", "Teardown"), "{:?}", site.status_of("w"));
     assert_eq!(site.volumes(), (0, 0));
@@ -107,7 +107,7 @@ fn pods_get_each_device_of_their_rabbit_by_its_own_volume() {
 }
 
 #[test]
-fn only_raw_storage_needs_volumes() {
+fn only_pods_with_raw_storage_get_persistent_volumes() {
     for kind in ["gfs2", "lustre"] {
         let mut site = site();
         site.bring_towards("w", &lines(kind), "PreRun");
@@ -144,7 +144,7 @@ fn mpi_pods_get_the_devices_of_their_rabbit() {
     {
         assert!(container["volumeDevices"].is_null(), "podhelper opens no device");
     }
-    site.ask("w", "Teardown");
+    site.request_state("w", "Teardown");
     site.settle();
     assert!(site.is_ready("w", "Teardown"), "{:?}", site.status_of("w"));
     assert_eq!(site.volumes(), (0, 0));
@@ -157,7 +157,7 @@ fn volumes_stay_until_the_last_pod_is_gone_and_storage_until_the_volumes_are() {
     site.bring_towards("w", &lines("raw"), "PreRun");
     site.set_all_job_status(&running());
     site.pods_stay = true;
-    site.ask("w", "Teardown");
+    site.request_state("w", "Teardown");
     site.settle();
     assert!(site.message("w").contains("end of containers"), "{}", site.message("w"));
     let is_going = |site: &Site| {
@@ -188,7 +188,7 @@ fn a_workflow_removed_by_force_after_any_change_leaves_no_volume() {
     site.bring_towards("w", &lines("raw"), "DataIn");
     let mut had_volumes = 0;
     for state in &STATES[3..] {
-        site.ask("w", state);
+        site.request_state("w", state);
         loop {
             had_volumes += usize::from(site.volumes().0 > 0);
             site.clone().assert_nothing_left_after_force();
@@ -207,7 +207,7 @@ fn a_workflow_removed_by_force_after_any_change_leaves_no_volume() {
 }
 
 #[test]
-fn the_next_workflow_of_the_same_name_gets_new_volumes() {
+fn a_later_workflow_of_the_same_name_gets_new_volumes() {
     let mut site = site();
     site.bring_towards("w", &lines("raw"), "PreRun");
     let before = site.names("PersistentVolume");
@@ -216,7 +216,7 @@ fn the_next_workflow_of_the_same_name_gets_new_volumes() {
     site.bring_towards("w", &lines("raw"), "PreRun");
     let after = site.names("PersistentVolume");
     assert!(after.len() == 3 && after.iter().all(|name| !before.contains(name)), "{after:?}");
-    site.ask("w", "Teardown");
+    site.request_state("w", "Teardown");
     site.settle();
     site.remove("w");
 }

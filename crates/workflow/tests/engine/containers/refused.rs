@@ -23,18 +23,20 @@ fn refusal_of(site: &mut Site, lines: &[String]) -> String {
 }
 
 #[test]
-fn containers_are_refused_where_they_are_switched_off() {
+fn containers_are_refused_when_they_are_switched_off() {
     let mut site = site();
     site.containers = None;
     let message = refusal_of(&mut site, &lines("gfs2"));
     assert!(
-        message.contains("DW Directive 1: User error: command container: no containers run here"),
+        message.contains(
+            "DW Directive 1: User error: command container: this site runs no containers"
+        ),
         "{message}"
     );
 }
 
 #[test]
-fn mpi_needs_a_podhelper_image_and_valid_host_names() {
+fn mpi_without_a_podhelper_image_or_with_long_host_names_is_refused() {
     let mut without = site();
     without.containers.as_mut().unwrap().podhelper_image = None;
     let container = ["#DW container name=beside profile=app".to_owned()];
@@ -47,11 +49,14 @@ fn mpi_needs_a_podhelper_image_and_valid_host_names() {
     site.create(&long, &container);
     site.settle();
     let message = site.status_of(&long).3;
-    assert!(message.contains("-launcher has 64 characters and may have 63"), "{message}");
+    assert!(
+        message.contains("-launcher has 64 characters, and at most 63 are possible"),
+        "{message}"
+    );
 }
 
 #[test]
-fn containers_run_in_one_namespace() {
+fn containers_are_refused_outside_the_configured_namespace() {
     let mut site = site();
     site.containers.as_mut().unwrap().namespace = Some("jobs".to_owned());
     let message = refusal_of(&mut site, &lines("gfs2"));
@@ -80,8 +85,8 @@ fn a_directive_that_its_profile_does_not_admit_is_refused() {
 fn an_unsupported_profile_is_refused() {
     type Edit = fn(&mut Value);
     let cases: [(Edit, &str); 6] = [
-        (|data| data["userID"] = json!(7), "only for user 7, and the workflow's is 1001"),
-        (|data| data["groupID"] = json!(8), "only for group 8, and the workflow's is 1002"),
+        (|data| data["userID"] = json!(7), "only for user 7, and the workflow's user is 1001"),
+        (|data| data["groupID"] = json!(8), "only for group 8, and the workflow's group is 1002"),
         (
             |data| data["storages"][0] = json!({"name": "DW_JOB_need", "optional": false}),
             "argument DW_JOB_need is missing",
@@ -112,7 +117,7 @@ fn packages_are_refused_without_agents_and_invalid_packages_everywhere() {
     for on_kubernetes in [true, false] {
         for (url, part) in [
             ("ftp://server/data", "data.packages[0].url is \"ftp://server/data\""),
-            ("http://server/data", "starts the coordinator with --container-packages"),
+            ("http://server/data", "start the coordinator with --container-packages"),
         ] {
             let mut site = site();
             let containers = site.containers.as_mut().unwrap();
@@ -144,14 +149,14 @@ fn a_workflow_name_that_no_service_can_have_is_refused() {
     site.create("w.x", &lines("gfs2"));
     site.settle();
     assert!(
-        site.status_of("w.x").3.contains("its name is that of a Service"),
+        site.status_of("w.x").3.contains("its Service gets the workflow's name"),
         "{:?}",
         site.status_of("w.x")
     );
 }
 
 #[test]
-fn a_compute_without_a_rabbit_gets_no_container() {
+fn prerun_with_containers_fails_for_a_compute_without_a_rabbit() {
     let mut site = site();
     site.edit("SystemConfiguration", "default", "default", |object| {
         object["spec"]["externalComputeNodes"] = json!([{"name": "far"}]);
@@ -160,7 +165,7 @@ fn a_compute_without_a_rabbit_gets_no_container() {
     site.create("w", &[container]);
     site.settle();
     for state in ["Setup", "DataIn", "PreRun"] {
-        site.ask("w", state);
+        site.request_state("w", state);
         site.settle();
     }
     assert!(
@@ -185,7 +190,7 @@ fn a_compute_without_a_rabbit_gets_no_container() {
 fn a_repeated_refusal_of_the_api_is_in_the_status() {
     let mut site = site();
     site.bring_towards("w", &lines("gfs2"), "DataIn");
-    site.ask("w", "PreRun");
+    site.request_state("w", "PreRun");
     while !site.plan_all().iter().any(|change| change.to_string().starts_with("create Job")) {
         assert!(site.step(|all| (0..all).collect()), "no Job is ever planned");
     }

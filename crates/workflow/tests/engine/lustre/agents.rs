@@ -170,11 +170,11 @@ impl Site {
 
 fn give_out(object: &Value, status: &mut Value) {
     let holders = list(object, "spec", "claimList");
-    let given = status["claimList"].as_array_mut().unwrap();
-    given.retain(|given| holders.contains(&given["reference"]));
+    let granted = status["claimList"].as_array_mut().unwrap();
+    granted.retain(|granted| holders.contains(&granted["reference"]));
     let unnamed: Vec<&Value> = holders
         .iter()
-        .filter(|holder| !given.iter().any(|given| given["reference"] == **holder))
+        .filter(|holder| !granted.iter().any(|granted| granted["reference"] == **holder))
         .collect();
     for holder in unnamed {
         let avoided = list(object, "spec", "fsNameBlackList").iter();
@@ -182,8 +182,8 @@ fn give_out(object: &Value, status: &mut Value) {
         let name = status["fsNameNext"].as_str().unwrap().parse::<api::fs_name::FsName>().unwrap();
         let name = name.first_free(&avoided);
         let (name, next) = (name.to_string(), name.next().to_string());
-        let given = status["claimList"].as_array_mut().unwrap();
-        given.push(json!({"reference": holder, "fsname": name}));
+        let granted = status["claimList"].as_array_mut().unwrap();
+        granted.push(json!({"reference": holder, "fsname": name}));
         status["fsNameNext"] = json!(next);
     }
 }

@@ -70,7 +70,7 @@ fn deleted_lustre_objects_are_created_again_or_reported() {
                 site.settle();
                 let next = STATES.iter().skip_while(|known| **known != state).nth(1);
                 if let Some(next) = next.filter(|_| site.status_of("w").1) {
-                    site.ask("w", next);
+                    site.request_state("w", next);
                     site.settle();
                 }
                 let (_, ready, status, message) = site.status_of("w");
@@ -88,14 +88,14 @@ fn deleted_lustre_objects_are_created_again_or_reported() {
 }
 
 #[test]
-fn setup_waits_for_a_failing_management_target() {
+fn setup_waits_while_a_management_target_reports_an_error() {
     let mut site = two_rabbits();
     site.propose("w", LUSTRE, &["c1"]);
     site.errors.insert(
         "NnfLustreMGT".to_owned(),
         json!({"debugMessage": "no ConfigMap", "userMessage": "names cannot be given out", "type": "Internal", "severity": "Major"}),
     );
-    site.ask_and_settle("w", "Setup");
+    site.request_state_and_settle("w", "Setup");
     let status_and_message = |site: &Site| (site.status_of("w").2, site.status_of("w").3);
     let message = "DW Directive 0: Internal error: Node: r: names cannot be given out";
     assert_eq!(status_and_message(&site), ("TransientCondition".to_owned(), message.to_owned()));
@@ -123,7 +123,7 @@ fn a_dead_rabbit_is_named_and_holds_up_only_dependent_targets() {
     let mut site = two_rabbits();
     site.propose("w", LUSTRE, &["c1", "c2", "d1"]);
     site.dead = vec!["s".to_owned()];
-    site.ask_and_settle("w", "Setup");
+    site.request_state_and_settle("w", "Setup");
     assert_eq!(site.status_of("w").3, "DW Directive 0: pending storage on r, s");
     assert_eq!(
         site.targets("w").len(),
@@ -135,7 +135,7 @@ fn a_dead_rabbit_is_named_and_holds_up_only_dependent_targets() {
     site.settle();
     assert!(site.is_ready("w", "Setup"), "{:?}", site.status_of("w"));
     site.dead = vec!["s".to_owned()];
-    site.ask_and_settle("w", "Teardown");
+    site.request_state_and_settle("w", "Teardown");
     assert_eq!(site.status_of("w").3, "DW Directive 0: pending removal on r, s");
     assert_eq!(site.targets("w").len(), 2, "the management target is removed last");
     site.dead.clear();
@@ -151,7 +151,7 @@ fn a_rabbit_without_an_lnet_address_is_reported() {
         site.edit("NnfNode", rabbit, "nnf-nlc", |object| object["status"]["lnetNid"] = json!(""));
     }
     site.propose("w", LUSTRE, &["c1"]);
-    site.ask_and_settle("w", "Setup");
+    site.request_state_and_settle("w", "Setup");
     let (_, _, status, message) = site.status_of("w");
     assert_eq!(status, "TransientCondition");
     assert!(message.contains("r has reported no LNet address"), "{message}");
@@ -169,7 +169,7 @@ fn targets_are_removed_after_all_clients_have_unmounted() {
     site.bring("w", &[LUSTRE.to_owned()], "PreRun", &["c1", "d1"]);
     site.dead = vec!["d1".to_owned()];
     let before = site.targets("w");
-    site.ask_and_settle("w", "Teardown");
+    site.request_state_and_settle("w", "Teardown");
     assert_eq!(site.status_of("w").3, "DW Directive 0: pending removal on d1, r, s");
     assert_eq!(site.targets("w"), before);
     site.put(json!({"kind": "SystemStatus", "metadata": {"name": "default", "namespace": "default"}, "data": {"nodes": {"d1": "Disabled"}}}));

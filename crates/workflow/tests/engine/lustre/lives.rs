@@ -39,7 +39,7 @@ fn a_combined_target_gives_names_and_teardown_leaves_nothing() {
         assert_eq!(*lustre, json!({"fileSystemName": name, "mgsAddresses": "10.0.0.2@tcp"}));
     }
     for state in ["PostRun", "DataOut", "Teardown"] {
-        site.ask_and_settle("w", state);
+        site.request_state_and_settle("w", state);
         assert!(site.is_ready("w", state), "{:?}", site.status_of("w"));
     }
     for kind in ["NnfNodeStorage", "NnfNodeBlockStorage", "NnfLustreMGT", "ClientMount"] {
@@ -53,7 +53,7 @@ fn a_combined_target_gives_names_and_teardown_leaves_nothing() {
 fn the_owner_is_changed_once_before_any_compute_mounts() {
     let mut site = two_rabbits();
     site.propose("w", LUSTRE, &["c1"]);
-    site.ask("w", "Setup");
+    site.request_state("w", "Setup");
     let mut states = Vec::new();
     while site.step(|length| (0..length).collect()) {
         if let Some(mount) = site.objects.get(&at("ClientMount", "r", "default-w-0-ownergroup")) {
@@ -138,7 +138,7 @@ fn computes_outside_of_the_rabbits_mount_too_and_unknown_ones_fail() {
     assert_eq!(site.targets("w").len(), 2, "one of each kind, on the emptiest rabbit");
     site.remove("w");
     site.propose("w", LUSTRE, &["nowhere"]);
-    site.ask_and_settle("w", "Setup");
+    site.request_state_and_settle("w", "Setup");
     assert!(site.status_of("w").3.contains("Computes names nowhere"), "{:?}", site.status_of("w"));
     site.remove("w");
 }
@@ -148,7 +148,7 @@ fn teardown_of_lustre_is_reached_from_every_state() {
     for from in &STATES[..6] {
         let mut site = two_rabbits();
         site.bring("w", &[LUSTRE.to_owned()], from, &["c1", "d1"]);
-        site.ask_and_settle("w", "Teardown");
+        site.request_state_and_settle("w", "Teardown");
         assert!(site.is_ready("w", "Teardown"), "{from}: {:?}", site.status_of("w"));
         site.remove("w");
     }
@@ -164,7 +164,7 @@ fn no_target_is_smaller_than_the_lustre_minimum() {
         ost["allocationSize"] = json!(1_000_000_000);
         object["spec"]["allocationSets"] = json!([ost, small("mgtmdt")]);
     });
-    site.ask_and_settle("w", "Setup");
+    site.request_state_and_settle("w", "Setup");
     assert!(site.is_ready("w", "Setup"), "{:?}", site.status_of("w"));
     let block = site.get("NnfNodeBlockStorage", "r", "default-w-0-ost-0");
     assert_eq!(

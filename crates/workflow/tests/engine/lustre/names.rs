@@ -21,7 +21,7 @@ fn two_file_systems_never_have_the_same_name() {
         let both = ["a", "b"];
         for name in both {
             site.propose(name, LUSTRE, &["c1", "d1"]);
-            site.ask(name, "Setup");
+            site.request_state(name, "Setup");
         }
         let random = std::cell::RefCell::new(fastrand::Rng::with_seed(seed));
         site.settle_with(|length| {
@@ -40,7 +40,7 @@ fn two_file_systems_never_have_the_same_name() {
         site.delete(&crate::site::at("Workflow", "default", "a"));
         site.settle();
         site.propose("a", LUSTRE, &["c1"]);
-        site.ask_and_settle("a", "Setup");
+        site.request_state_and_settle("a", "Setup");
         assert!(site.is_ready("a", "Setup"), "{:?}", site.status_of("a"));
         assert!(
             site.name_and_address("a") != old
@@ -56,7 +56,7 @@ fn a_rabbit_has_one_management_target_and_others_wait() {
     let mut site = two_rabbits();
     for name in ["a", "b", "c"] {
         site.propose(name, LUSTRE, &["c1"]);
-        site.ask_and_settle(name, "Setup");
+        site.request_state_and_settle(name, "Setup");
     }
     assert!(
         site.is_ready("a", "Setup") && site.is_ready("b", "Setup"),
@@ -83,7 +83,7 @@ fn of_two_management_targets_for_one_rabbit_the_older_comes_first() {
     for name in ["a", "b"] {
         site.propose(name, LUSTRE, &["c1"]);
         site.fill_servers(name, &[("ost", &[("s", 1)]), ("mgtmdt", &[("r", 1)])]);
-        site.ask(name, "Setup");
+        site.request_state(name, "Setup");
     }
     site.settle_with(|length| (0..length.min(1)).collect());
     assert!(site.is_ready("a", "Setup"), "{:?}", site.status_of("a"));
@@ -112,7 +112,7 @@ fn an_exclusive_mdt_is_placed_alone_and_refused_beside_other_targets() {
     site.remove("w");
     site.propose("w", LUSTRE, &["c1"]);
     site.fill_servers("w", &[("ost", &[("r", 1)]), ("mdt", &[("r", 1)]), ("mgt", &[("s", 1)])]);
-    site.ask_and_settle("w", "Setup");
+    site.request_state_and_settle("w", "Setup");
     assert!(site.status_of("w").3.contains("beside mdt on r"), "{:?}", site.status_of("w"));
     site.remove("w");
 }
@@ -125,7 +125,7 @@ fn an_external_mgs_without_exactly_one_nnflustremgt_is_reported() {
         &json!({"combinedMgtMdt": false, "mgtOptions": {"externalMgs": "10.9.9.9@tcp"}}),
     );
     site.propose("w", LUSTRE, &["c1"]);
-    site.ask_and_settle("w", "Setup");
+    site.request_state_and_settle("w", "Setup");
     let (_, _, status, message) = site.status_of("w");
     assert_eq!(status, "TransientCondition");
     assert!(
@@ -140,7 +140,7 @@ fn an_external_mgs_without_exactly_one_nnflustremgt_is_reported() {
         "spec": {"addresses": ["10.9.9.9@tcp"], "fsNameStart": "cccccccc"},
     }));
     site.propose("w", LUSTRE, &["c1"]);
-    site.ask_and_settle("w", "Setup");
+    site.request_state_and_settle("w", "Setup");
     let (_, _, status, message) = site.status_of("w");
     assert_eq!(status, "Error");
     assert!(message.contains("multiple MGTs found"), "{message}");
@@ -177,12 +177,12 @@ fn file_systems_have_different_names_on_all_management_targets() {
     let pooled = format!("{LUSTRE} profile=pooled");
     for (name, line) in [("a", &*pooled), ("b", &pooled), ("c", LUSTRE), ("d", LUSTRE)] {
         site.propose(name, line, &["c1"]);
-        site.ask_and_settle(name, "Setup");
+        site.request_state_and_settle(name, "Setup");
         assert!(site.is_ready(name, "Setup"), "{:?}", site.status_of(name));
     }
     with_profile(&mut site, &json!({"combinedMgtMdt": true, "mgtOptions": {"externalMgs": ""}}));
     site.propose("e", LUSTRE, &["e1"]);
-    site.ask_and_settle("e", "Setup");
+    site.request_state_and_settle("e", "Setup");
     assert!(site.is_ready("e", "Setup"), "{:?}", site.status_of("e"));
     let all = ["a", "b", "c", "d", "e"].map(|name| site.name_and_address(name).0);
     let distinct: BTreeSet<&String> = all.iter().collect();
@@ -204,10 +204,10 @@ fn a_name_that_another_file_system_has_is_given_back() {
     let taken = site.name_and_address("a").0;
     site.propose("b", &format!("{LUSTRE} profile=pooled"), &["d1"]);
     site.agents_sleep = true;
-    site.ask_and_settle("b", "Setup");
+    site.request_state_and_settle("b", "Setup");
     // The target gives a name that another file system has; its object did not show this name to the engine.
     let holder = site.get("NnfLustreMGT", "r", "p1")["spec"]["claimList"][0].clone();
-    assert!(holder.is_object(), "the engine asked for a name");
+    assert!(holder.is_object(), "the engine requested a name");
     site.edit("NnfLustreMGT", "r", "p1", |object| {
         object["status"] = json!({"fsNameNext": "bbbbbbbz", "commandList": [],
             "claimList": [{"reference": holder, "fsname": taken}]});

@@ -81,7 +81,7 @@ fn persistent_lustre_outlives_its_workflow_and_is_mounted_by_jobs() {
         assert_eq!(holders(&site, "kept"), ["Workflow one-0", "Workflow two-0"]);
         for (name, _) in jobs {
             for state in ["PostRun", "DataOut", "Teardown"] {
-                site.ask_and_settle(name, state);
+                site.request_state_and_settle(name, state);
                 assert!(site.is_ready(name, state), "{:?}", site.status_of(name));
             }
             forget(&mut site, name);
@@ -116,7 +116,7 @@ fn a_management_target_joins_its_pool_when_complete_and_stays_while_in_use() {
     site.create("w", &[POOLED.to_owned()]);
     site.settle();
     site.fill_computes("w", &["c1"]);
-    site.ask_and_settle("w", "Setup");
+    site.request_state_and_settle("w", "Setup");
     assert!(
         site.status_of("w").3.contains("no persistent storage is in the pool"),
         "{:?}",
@@ -125,7 +125,7 @@ fn a_management_target_joins_its_pool_when_complete_and_stays_while_in_use() {
     site.create("maker", &create_target("mgt1"));
     site.settle();
     site.dead = vec!["r".to_owned(), "s".to_owned()];
-    site.ask_and_settle("maker", "Setup");
+    site.request_state_and_settle("maker", "Setup");
     let label = "nnf.cray.hpe.com/standalone_mgt";
     assert_eq!(persistent(&site, "mgt1")["metadata"]["labels"][label], json!(null));
     site.dead.clear();
@@ -160,13 +160,13 @@ fn a_management_target_joins_its_pool_when_complete_and_stays_while_in_use() {
     );
     forget(&mut site, "use");
     site.bring("end", &["#DW destroy_persistent name=mgt1".to_owned()], "DataOut", &[]);
-    site.ask_and_settle("end", "Teardown");
+    site.request_state_and_settle("end", "Teardown");
     assert!(
         site.status_of("end").3.contains("mgt1 is used by Servers w-0"),
         "{:?}",
         site.status_of("end")
     );
-    site.ask_and_settle("w", "Teardown");
+    site.request_state_and_settle("w", "Teardown");
     assert!(site.is_ready("w", "Teardown"), "{:?}", site.status_of("w"));
     assert!(site.is_ready("end", "Teardown"), "{:?}", site.status_of("end"));
     forget(&mut site, "end");
@@ -190,7 +190,7 @@ fn a_member_without_its_nnflustremgt_is_degraded_and_not_chosen() {
     site.create("w", &[POOLED.to_owned()]);
     site.settle();
     site.fill_computes("w", &["c1"]);
-    site.ask_and_settle("w", "Setup");
+    site.request_state_and_settle("w", "Setup");
     assert!(
         site.status_of("w").3.contains("for example mgt1: it has no NnfLustreMGT"),
         "{:?}",
@@ -213,7 +213,7 @@ fn members_of_a_pool_are_on_different_rabbits_and_another_waits() {
     assert_ne!(rabbits[0].split('/').next(), rabbits[1].split('/').next());
     site.create("third", &create_target("mgt3"));
     site.settle();
-    site.ask_and_settle("third", "Setup");
+    site.request_state_and_settle("third", "Setup");
     assert!(
         site.status_of("third").3.contains("pending a rabbit without a management target"),
         "{:?}",
@@ -235,7 +235,7 @@ fn life(cut: &impl Fn(usize) -> Vec<usize>) {
     lend_pool(&mut site);
     let through = |site: &mut Site, names: &[&str], to: &[&str]| {
         for state in to {
-            names.iter().for_each(|name| site.ask(name, state));
+            names.iter().for_each(|name| site.request_state(name, state));
             site.settle_with(cut);
             names.iter().for_each(|name| {
                 assert!(site.is_ready(name, state), "{:?}", site.status_of(name));

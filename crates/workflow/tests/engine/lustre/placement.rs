@@ -27,7 +27,7 @@ fn lustre_sets_that_do_not_fit_the_breakdown_fail() {
             });
         };
         fill(&mut site, targets, size);
-        site.ask_and_settle("w", "Setup");
+        site.request_state_and_settle("w", "Setup");
         let (_, ready, status, message) = site.status_of("w");
         assert_eq!((ready, &*status), (false, "Error"), "{message}");
         assert!(message.contains(part), "{message}");

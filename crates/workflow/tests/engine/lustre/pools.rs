@@ -22,7 +22,7 @@ fn status_and_message(site: &Site) -> (String, String) {
 fn a_pool_without_a_usable_member_is_reported_with_the_reason() {
     let mut site = pool();
     site.propose("w", LUSTRE, &["c1"]);
-    site.ask_and_settle("w", "Setup");
+    site.request_state_and_settle("w", "Setup");
     let (status, message) = status_and_message(&site);
     assert_eq!(status, "TransientCondition");
     assert!(message.contains("no persistent storage is in the pool pool"), "{message}");
@@ -67,13 +67,13 @@ fn a_member_stays_chosen_and_in_use_until_the_name_is_erased() {
         object["status"]["state"] = json!("Degraded");
     });
     for state in ["DataIn", "PreRun"] {
-        site.ask_and_settle("w", state);
+        site.request_state_and_settle("w", state);
     }
     let mount = &site.get("ClientMount", "c1", "default-w-0-computes")["spec"]["mounts"][0];
     assert_eq!(mount["device"]["lustre"]["mgsAddresses"], "10.0.0.1@tcp");
     // The rabbit does not answer, so the name is not erased and the member stays in use.
     site.dead = vec!["r".to_owned()];
-    site.ask_and_settle("w", "Teardown");
+    site.request_state_and_settle("w", "Teardown");
     assert!(!site.status_of("w").1);
     let held =
         &site.get("PersistentStorageInstance", "default", "p2")["spec"]["consumerReferences"];
@@ -91,7 +91,7 @@ fn the_member_with_the_fewest_names_is_chosen() {
     put_persistent(&mut site, "p2", "s", "Active");
     for name in ["a", "b"] {
         site.propose(name, LUSTRE, &["c1"]);
-        site.ask_and_settle(name, "Setup");
+        site.request_state_and_settle(name, "Setup");
         assert!(site.is_ready(name, "Setup"), "{:?}", site.status_of(name));
     }
     assert_ne!(site.name_and_address("a").1, site.name_and_address("b").1);

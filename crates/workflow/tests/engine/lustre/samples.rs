@@ -18,15 +18,15 @@ fn site() -> Site {
 
 #[test]
 fn the_lustre_breakdown_equals_that_of_the_go_controllers() {
-    let theirs = captured("directivebreakdown-lustre");
-    let line = theirs["spec"]["directive"].as_str().unwrap().to_owned();
+    let recorded = captured("directivebreakdown-lustre");
+    let line = recorded["spec"]["directive"].as_str().unwrap().to_owned();
     let mut site = site();
-    let name = theirs["metadata"]["ownerReferences"][0]["name"].as_str().unwrap().to_owned();
+    let name = recorded["metadata"]["ownerReferences"][0]["name"].as_str().unwrap().to_owned();
     site.create(&name, &[line]);
     site.settle();
     let ours = site.get("DirectiveBreakdown", "default", &format!("{name}-0"));
-    assert_eq!(ours["status"], theirs["status"]);
-    assert_same_shape(ours, &theirs, &[]);
+    assert_eq!(ours["status"], recorded["status"]);
+    assert_same_shape(ours, &recorded, &[]);
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn lustre_objects_have_the_shape_of_the_go_controllers() {
     });
     site.fill_computes(name, &["c1", "c2", "c3"]);
     for state in ["Setup", "DataIn", "PreRun"] {
-        site.ask_and_settle(name, state);
+        site.request_state_and_settle(name, state);
         assert!(site.is_ready(name, state), "{:?}", site.status_of(name));
     }
     for (kind, set) in [
@@ -51,9 +51,9 @@ fn lustre_objects_have_the_shape_of_the_go_controllers() {
         ("NnfNodeBlockStorage", "mgtmdt"),
         ("NnfNodeBlockStorage", "ost"),
     ] {
-        let theirs = captured(&format!("{}-lustre-{set}", kind.to_lowercase()));
+        let recorded = captured(&format!("{}-lustre-{set}", kind.to_lowercase()));
         let ours = site.get(kind, "r", &format!("default-{name}-0-{set}-0"));
-        assert_same_shape(ours, &theirs, &[]);
+        assert_same_shape(ours, &recorded, &[]);
         if kind == "NnfNodeStorage" {
             // The Go controllers give the name aaaaaaaa on every management target.
             let part = |object: &Value| {
@@ -62,11 +62,11 @@ fn lustre_objects_have_the_shape_of_the_go_controllers() {
                 let text = storage.to_string().replace(&own, "aaaaaaaa");
                 text.replace("rabbit-1", "r").replace("1.2.3.4@tcp", "10.0.0.1@tcp")
             };
-            assert_eq!(part(ours), part(&theirs), "{set}");
-            assert_eq!(ours["spec"]["capacity"], theirs["spec"]["capacity"], "{set}");
+            assert_eq!(part(ours), part(&recorded), "{set}");
+            assert_eq!(ours["spec"]["capacity"], recorded["spec"]["capacity"], "{set}");
         } else {
             let sizes = |object: &Value| object["spec"].to_string().replace("rabbit-1", "r");
-            assert_eq!(sizes(ours), sizes(&theirs), "{set}");
+            assert_eq!(sizes(ours), sizes(&recorded), "{set}");
         }
     }
     for (node, end, file) in [

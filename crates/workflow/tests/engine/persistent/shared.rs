@@ -18,7 +18,7 @@ fn a_taken_name_is_refused_and_the_message_names_the_owner() {
     let (state, _, status, message) = site.status_of("again");
     assert_eq!((&*state, &*status), ("Proposal", "Error"));
     assert!(message.contains("kept exists and belongs to user 1001"), "{message}");
-    site.ask("again", "Teardown");
+    site.request_state("again", "Teardown");
     site.settle();
     assert!(site.is_ready("again", "Teardown"), "{:?}", site.status_of("again"));
     site.delete(&at("Workflow", "default", "again"));
@@ -64,10 +64,11 @@ fn exactly_one_of_two_workflows_that_take_a_name_at_once_gets_it() {
             std::mem::swap(&mut winner, &mut loser);
         }
         assert!(site.is_ready(winner, "Proposal"), "{:?}", site.status_of(winner));
-        let told = site.status_of(loser);
+        let status = site.status_of(loser);
         assert!(
-            told.2 == "Error" && told.3.contains(&format!("is being made by workflow {winner}")),
-            "{told:?}"
+            status.2 == "Error"
+                && status.3.contains(&format!("is being made by workflow {winner}")),
+            "{status:?}"
         );
         // The deletion of the loser removes nothing that belongs to the winner.
         site.delete(&at("Workflow", "default", loser));
@@ -106,7 +107,7 @@ fn other_users_may_use_persistent_storage_only_with_ignore_uid() {
     let (state, _, status, message) = site.status_of("end");
     assert_eq!((&*state, &*status), ("Proposal", "Error"));
     assert!(message.contains("its owner may destroy it"), "{message}");
-    site.ask("end", "Teardown");
+    site.request_state("end", "Teardown");
     site.settle();
     assert!(site.is_ready("end", "Teardown"), "{:?}", site.status_of("end"));
     assert_eq!(site.instance("kept")["spec"]["state"], "Active");
@@ -153,11 +154,11 @@ fn no_workflow_becomes_a_consumer_during_destruction() {
     site.fill_computes("late", &["c1"]);
     site.bring("end", &destroy("kept"), "DataOut", &[]);
     site.agents_sleep = true;
-    site.ask("end", "Teardown");
+    site.request_state("end", "Teardown");
     site.settle();
     assert_eq!(site.instance("kept")["spec"]["state"], "Destroying");
     assert_eq!(site.instance("kept")["status"]["state"], "Destroying");
-    site.ask("late", "Setup");
+    site.request_state("late", "Setup");
     site.settle();
     assert!(
         site.status_of("late").3.contains("is being destroyed"),
@@ -191,7 +192,7 @@ fn deleted_persistent_storage_stays_until_its_last_consumer_ends() {
 }
 
 #[test]
-fn degraded_storage_stays_usable() {
+fn degraded_persistent_storage_can_still_be_mounted() {
     for kind in ["xfs", "lustre"] {
         let mut site = Site::new(1, 100 * GIB);
         site.keep(kind, "kept", &["c1"]);
@@ -242,7 +243,7 @@ fn one_workflow_at_a_time_mounts_a_persistent_xfs() {
     site.keep("xfs", "kept", &["c1", "c2"]);
     site.bring("one", &uses("kept"), "PreRun", &["c1"]);
     site.bring("two", &uses("kept"), "DataIn", &["c2"]);
-    site.ask("two", "PreRun");
+    site.request_state("two", "PreRun");
     site.settle();
     let (_, ready, _, message) = site.status_of("two");
     assert!(!ready && message.contains("which workflow one has mounted"), "{message}");
@@ -266,8 +267,8 @@ fn two_workflows_that_need_the_same_two_xfs_never_deadlock() {
         site.bring("one", &lines(["first", "other"]), "DataIn", &["c1"]);
         site.bring("two", &lines(["other", "first"]), "DataIn", &["c2"]);
         let random = std::cell::RefCell::new(fastrand::Rng::with_seed(seed));
-        site.ask("one", "PreRun");
-        site.ask("two", "PreRun");
+        site.request_state("one", "PreRun");
+        site.request_state("two", "PreRun");
         site.settle_with(|length| {
             let mut order: Vec<usize> = (0..length).collect();
             random.borrow_mut().shuffle(&mut order);

@@ -44,7 +44,7 @@ fn kinds() -> [(Site, Vec<String>); 4] {
 }
 
 #[test]
-fn a_creation_ended_after_any_change_leaves_all_or_nothing() {
+fn a_create_persistent_that_ends_after_any_change_leaves_all_or_nothing() {
     for (mut site, directive) in kinds() {
         site.create("w", &directive);
         let (mut whole, mut nothing) = (0, 0);
@@ -80,7 +80,7 @@ fn a_creation_ended_after_any_change_leaves_all_or_nothing() {
 fn end_workflow(mut site: Site, torn_down: bool) -> bool {
     let case = format!("{:?}, torn down: {torn_down}", site.status_of("w"));
     if torn_down {
-        site.ask("w", "Teardown");
+        site.request_state("w", "Teardown");
         site.settle();
         assert!(site.is_ready("w", "Teardown"), "{:?}", site.status_of("w"));
     }
@@ -96,13 +96,13 @@ fn end_workflow(mut site: Site, torn_down: bool) -> bool {
 }
 
 #[test]
-fn storage_stays_only_if_setup_completed_it() {
+fn persistent_storage_outlives_its_creator_only_if_setup_completed_it() {
     let mut site = Site::new(1, 100 * GIB);
     site.create("w", &create("xfs", "kept"));
     site.settle();
     site.fill_computes("w", &["c1"]);
     site.agents_sleep = true;
-    site.ask("w", "Setup");
+    site.request_state("w", "Setup");
     site.settle();
     assert_eq!(site.instance("kept")["status"]["state"], "Creating");
     // Forcing the state ready does not complete the storage.
@@ -110,7 +110,7 @@ fn storage_stays_only_if_setup_completed_it() {
     site.settle();
     assert_eq!(site.status_of("w").3, "Forced Ready");
     site.agents_sleep = false;
-    site.ask("w", "Teardown");
+    site.request_state("w", "Teardown");
     site.settle();
     assert!(site.is_ready("w", "Teardown"), "{:?}", site.status_of("w"));
     assert!(!has_instance(&site));
@@ -131,11 +131,11 @@ fn a_failed_creation_is_reported_and_leaves_nothing() {
         "NnfNodeStorage".to_owned(),
         json!({"debugMessage": "mkfs: no", "userMessage": "mkfs failed", "type": "Internal", "severity": "Fatal"}),
     );
-    site.ask("w", "Setup");
+    site.request_state("w", "Setup");
     site.settle();
     assert!(site.status_of("w").3.contains("mkfs failed"), "{:?}", site.status_of("w"));
     assert_eq!(site.instance("kept")["status"]["state"], "Creating");
-    site.ask("w", "Teardown");
+    site.request_state("w", "Teardown");
     site.settle();
     assert!(site.is_ready("w", "Teardown"), "{:?}", site.status_of("w"));
     site.remove("w");
@@ -165,7 +165,7 @@ fn life((mut site, directive): (Site, Vec<String>), cut: &impl Fn(usize) -> Vec<
     let through = |site: &mut Site, names: &[&str], to: &[&str]| {
         for state in to {
             for name in names {
-                site.ask(name, state);
+                site.request_state(name, state);
             }
             site.settle_with(cut);
         }
@@ -183,9 +183,9 @@ fn life((mut site, directive): (Site, Vec<String>), cut: &impl Fn(usize) -> Vec<
     site.fill_computes("one", &["c1"]);
     site.fill_computes("two", &["c1", "c2"]);
     through(&mut site, &["one", "two"], &["Setup", "DataIn"]);
-    site.ask("two", "PreRun");
+    site.request_state("two", "PreRun");
     site.step(cut);
-    site.ask("one", "PreRun");
+    site.request_state("one", "PreRun");
     site.settle_with(cut);
     let (first, second) =
         if site.is_ready("two", "PreRun") { ("two", "one") } else { ("one", "two") };
@@ -257,7 +257,7 @@ fn delete_one(mut site: Site, place: &At) {
     if site.is_ready("use", "PreRun") {
         site.go("use", "PostRun");
     }
-    site.ask("use", "Teardown");
+    site.request_state("use", "Teardown");
     site.settle();
     assert!(site.is_ready("use", "Teardown"), "{place:?}: {:?}", site.status_of("use"));
     site.delete(&at("Workflow", "default", "use"));
@@ -278,7 +278,7 @@ fn storage_in_use_keeps_its_access_while_a_mount_cannot_be_read() {
     site.unreadable = vec![place.unwrap()];
     site.go("use", "PostRun");
     assert!(site.status_of("use").3.contains("cannot be read"), "{:?}", site.status_of("use"));
-    site.ask("use", "Teardown");
+    site.request_state("use", "Teardown");
     site.settle();
     assert!(site.status_of("use").3.contains("cannot be read"), "{:?}", site.status_of("use"));
     let access = site.get("NnfNodeBlockStorage", "r", "default-kept-raw-0")["spec"].to_string();

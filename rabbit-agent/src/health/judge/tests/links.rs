@@ -77,7 +77,7 @@ fn a_check_of_the_links_alone_does_not_end_conditions_of_drives() {
     assert_eq!(rabbit.judged.settles, Some(rabbit.now + Duration::from_secs(5)));
     rabbit.now += Duration::from_secs(5);
     let links = rabbit.links.clone();
-    assert_eq!(rabbit.judge(Some(&links), DrivesSeen::NotAsked).len(), 1);
+    assert_eq!(rabbit.judge(Some(&links), DrivesRead::NotRead).len(), 1);
     let judged = &rabbit.judged;
     assert_eq!((judged.settles, judged.recheck), (None, Some(rabbit.now + RECHECK)));
     assert!(rabbit.check().is_empty(), "the next check of the drives ends the condition");

@@ -71,8 +71,8 @@ fn unclaimed_namespaces_are_a_warning_with_their_names() {
     let mut rabbit = Rabbit::well();
     let many: Vec<String> = (0..4096).map(|nsid| format!("nqn.x:{nsid}")).collect();
     let observed = rabbit.observed.clone();
-    let reported =
-        rabbit.judge(None, DrivesSeen::Whole { observed: &observed, unclaimed: &many, lost: &[] });
+    let reported = rabbit
+        .judge(None, DrivesRead::Complete { observed: &observed, unclaimed: &many, lost: &[] });
     assert!(reported[0].ends_with("nqn.x:7 and 4088 more"), "{reported:?}");
     assert_eq!(overall(&rabbit.judged), NnfResourceHealth::Warning);
 }
@@ -85,7 +85,7 @@ fn a_namespace_missing_in_two_checks_is_lost_until_it_is_back() {
     let mut check = |lost: &[String]| {
         rabbit.now += Duration::from_secs(10);
         let reported =
-            rabbit.judge(None, DrivesSeen::Whole { observed: &observed, unclaimed: &[], lost });
+            rabbit.judge(None, DrivesRead::Complete { observed: &observed, unclaimed: &[], lost });
         (reported, rabbit.judged.recheck == Some(rabbit.now + RECHECK))
     };
     assert_eq!(check(&[]), (vec![], false));
@@ -136,10 +136,10 @@ fn an_unclaimed_volume_group_is_reported_with_the_commands_to_remove_it() {
     assert!(reported[0].contains(&commands), "{reported:?}");
     rabbit.facts.groups = Some(vec![GroupFacts { is_shared: false, ..group.clone() }]);
     assert!(!rabbit.check()[0].contains("lock-start"));
-    rabbit.claimants.insert(owner);
+    rabbit.block_storage_uids.insert(owner);
     rabbit.check();
     assert_eq!(rabbit.after(60), [""; 0], "an object claims the group");
-    rabbit.claimants.clear();
+    rabbit.block_storage_uids.clear();
     rabbit.facts.groups = Some(vec![GroupFacts { allocation: None, ..group }]);
     assert_eq!(rabbit.check(), [""; 0], "the owner of the group is unknown");
 }

@@ -23,7 +23,7 @@ pub(in crate::claim::scenarios) struct Rabbit {
     pub(in crate::claim::scenarios) asks: bool,
     /// Number of commands that the rabbit refused as stale.
     pub(in crate::claim::scenarios) stale: usize,
-    /// Epochs of the claims under which the rabbit was told to prepare.
+    /// Epochs of the claims under which the rabbit received the step to prepare.
     pub(in crate::claim::scenarios) prepared_for: BTreeSet<i64>,
     /// The highest number of attempts that ran on the rabbit at the same time.
     pub(in crate::claim::scenarios) side_by_side: usize,

@@ -8,12 +8,12 @@ fn postrun_fails_with_a_failed_launcher() {
     set_worker_status(&mut site, &running());
     set_job_status_of(&mut site, LAUNCHER, &failed("BackoffLimitExceeded"));
     assert!(site.is_ready("w", "PreRun"), "{:?}", site.status_of("w"));
-    site.ask("w", "PostRun");
+    site.request_state("w", "PostRun");
     site.settle();
     let message = site.message("w");
     let expected = "container on r failed to run successfully after 3 attempts";
     assert!(message.contains(expected), "{message}");
-    assert!(WORKERS.iter().all(|worker| is_asked_to_stop(&site, worker)));
+    assert!(WORKERS.iter().all(|worker| has_suspend_request(&site, worker)));
     site.remove("w");
 }
 
@@ -22,7 +22,7 @@ fn postrun_fails_if_the_launcher_does_not_end() {
     let mut site = started("gfs2", &Value::Null);
     set_worker_status(&mut site, &running());
     set_job_status_of(&mut site, LAUNCHER, &running());
-    site.ask("w", "PostRun");
+    site.request_state("w", "PostRun");
     site.settle();
     let deadlines = site.deadlines();
     assert!(
@@ -49,9 +49,9 @@ fn the_clean_pod_policy_decides_what_is_removed_after_the_launcher() {
         set_job_status_of(&mut site, LAUNCHER, &complete());
         assert_eq!(jobs(&site), at_end, "{policy}");
         for worker in WORKERS.iter().filter(|worker| at_end.contains(worker)) {
-            assert_eq!(is_asked_to_stop(&site, worker), is_stopped, "{policy}");
+            assert_eq!(has_suspend_request(&site, worker), is_stopped, "{policy}");
         }
-        site.ask("w", "PostRun");
+        site.request_state("w", "PostRun");
         site.settle();
         assert!(site.is_ready("w", "PostRun"), "{policy}: {:?}", site.status_of("w"));
         assert_eq!(jobs(&site), at_last, "{policy}: the status has the result");
@@ -66,7 +66,7 @@ fn a_failed_worker_is_not_suspended_and_keeps_its_log() {
     set_worker_status(&mut site, &running());
     set_job_status_of(&mut site, WORKERS[0], &failed("BackoffLimitExceeded"));
     set_job_status_of(&mut site, LAUNCHER, &complete());
-    assert!(!is_asked_to_stop(&site, WORKERS[0]) && is_asked_to_stop(&site, WORKERS[1]));
+    assert!(!has_suspend_request(&site, WORKERS[0]) && has_suspend_request(&site, WORKERS[1]));
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn the_ttl_is_set_after_postrun_and_removes_launcher_and_workers() {
         site.get("Job", "default", LAUNCHER)["spec"]["ttlSecondsAfterFinished"].clone()
     };
     assert_eq!(ttl(&site), Value::Null, "PostRun has not reported the end yet");
-    site.ask("w", "PostRun");
+    site.request_state("w", "PostRun");
     site.settle();
     assert_eq!(ttl(&site), 30);
     // Kubernetes deletes the Job when its TTL has passed.
@@ -94,7 +94,7 @@ fn failed_with(policy: &Value) -> Site {
     let mut site = started("gfs2", policy);
     set_worker_status(&mut site, &running());
     set_job_status_of(&mut site, LAUNCHER, &running());
-    site.ask("w", "PostRun");
+    site.request_state("w", "PostRun");
     site.settle();
     set_job_status_of(&mut site, LAUNCHER, &failed("BackoffLimitExceeded"));
     site

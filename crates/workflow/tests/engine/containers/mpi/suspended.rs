@@ -9,7 +9,7 @@ fn a_suspended_run_starts_again_with_other_keys_after_its_workers() {
     set_job_status_of(&mut site, LAUNCHER, &running());
     let before = site.names("Secret");
     suspend(&mut site, true);
-    assert!(jobs(&site).iter().all(|job| is_asked_to_stop(&site, job)));
+    assert!(jobs(&site).iter().all(|job| has_suspend_request(&site, job)));
     for job in jobs(&site) {
         set_job_status_of(&mut site, &job, &stopped());
     }
@@ -48,7 +48,7 @@ fn postrun_of_a_suspended_run_fails_and_names_teardown() {
     for job in jobs(&site) {
         set_job_status_of(&mut site, &job, &stopped());
     }
-    site.ask("w", "PostRun");
+    site.request_state("w", "PostRun");
     site.settle();
     assert!(site.message("w").contains("continue with Teardown"), "{:?}", site.status_of("w"));
     site.remove("w");

@@ -73,7 +73,7 @@ fn agents_start_the_launcher_when_all_workers_run_and_postrun_reports_its_end() 
             (&env["NNF_CONTAINER_PORTS"], &env["NNF_CONTAINER_LAUNCHER"]),
             (&json!("5000"), &json!("r"))
         );
-        site.ask("w", "PostRun");
+        site.request_state("w", "PostRun");
         site.settle();
         assert!(site.message("w").contains("end of containers on r"), "{}", site.message("w"));
         set_states(&mut site, &[LAUNCHER], "Succeeded");
@@ -82,7 +82,7 @@ fn agents_start_the_launcher_when_all_workers_run_and_postrun_reports_its_end() 
         assert!(site.names("Secret").is_empty(), "the keys are deleted with the launcher's end");
         set_states(&mut site, &WORKERS, "Suspended");
         for state in ["DataOut", "Teardown"] {
-            site.ask("w", state);
+            site.request_state("w", state);
             site.settle();
             assert!(site.is_ready("w", state), "{kind} {state}: {:?}", site.status_of("w"));
         }
@@ -122,7 +122,7 @@ fn postrun_reports_a_failed_launcher_under_any_clean_pod_policy() {
         set_status(&mut site, LAUNCHER, &json!({"state": "Failed", "message": words}));
         assert_eq!(names(&site).len(), left, "{policy}");
         assert!(!are_stopped(&site).contains(&true), "{policy}");
-        site.ask("w", "PostRun");
+        site.request_state("w", "PostRun");
         site.settle();
         assert!(site.message("w").contains(words), "{}", site.message("w"));
         site.remove("w");
@@ -179,7 +179,7 @@ fn the_time_to_live_counts_from_the_launchers_end_and_removes_all() {
     let ended = json!({"state": "Succeeded", "endTime": end.to_string()});
     set_status(&mut site, LAUNCHER, &ended);
     for state in ["PostRun", "DataOut"] {
-        site.ask("w", state);
+        site.request_state("w", state);
         site.settle();
         assert!(site.is_ready("w", state), "{:?}", site.status_of("w"));
         let at = site.replan_time("w").expect("a moment");

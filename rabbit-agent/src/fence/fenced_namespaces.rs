@@ -15,30 +15,30 @@ use crate::chassis::Chassis;
 
 /// The facts about the rabbit's NnfNodeBlockStorages that a fence needs.
 #[derive(Debug, Default)]
-pub(super) struct Claims {
+pub(super) struct FencedNamespaces {
     /// Names of the objects with a GFS2, by uid.
     shared: BTreeMap<ObjectUid, String>,
     /// Uids of the other objects. A fence leaves their namespaces alone.
-    others: BTreeSet<ObjectUid>,
+    other_objects: BTreeSet<ObjectUid>,
     /// Namespaces in the statuses of objects with a GFS2: NQN and NSID as written there.
     pub(super) devices: BTreeSet<(String, String)>,
     /// Names of the hosts in specs and statuses of objects with a GFS2.
-    named: BTreeSet<String>,
+    host_names: BTreeSet<String>,
     /// The objects that may have a GFS2 but could not be read, each with the reason.
     pub(super) unreadable: Vec<String>,
 }
 
-impl Claims {
+impl FencedNamespaces {
     pub(super) fn new(objects: &[DeserializeGuard<NnfNodeBlockStorage>]) -> Self {
-        let mut claims = Self::default();
+        let mut fenced = Self::default();
         for object in objects {
             let (metadata, readable) = match &object.0 {
                 Ok(object) => (&object.metadata, Ok(object)),
                 Err(invalid) => (&invalid.metadata, Err(&invalid.error)),
             };
-            claims.enter(metadata, readable);
+            fenced.enter(metadata, readable);
         }
-        claims
+        fenced
     }
 
     fn enter(&mut self, metadata: &ObjectMeta, object: Result<&NnfNodeBlockStorage, &String>) {
@@ -48,14 +48,14 @@ impl Claims {
             return;
         };
         if !is_shared(metadata) {
-            self.others.insert(uid);
+            self.other_objects.insert(uid);
             return;
         }
         match object {
             Ok(object) => {
-                let asked =
+                let hosts =
                     object.spec.allocations.iter().flat_map(|allocation| &allocation.access);
-                self.named.extend(asked.cloned());
+                self.host_names.extend(hosts.cloned());
                 object.status.iter().for_each(|status| self.add_devices(status));
             }
             Err(why) => {
@@ -67,7 +67,7 @@ impl Claims {
 
     fn add_devices(&mut self, status: &NnfNodeBlockStorageStatus) {
         for allocation in &status.allocations {
-            self.named.extend(allocation.accesses.keys().cloned());
+            self.host_names.extend(allocation.accesses.keys().cloned());
             let devices = allocation.devices.iter();
             self.devices
                 .extend(devices.map(|device| (device.nqn.clone(), device.namespace_id.clone())));
@@ -76,28 +76,30 @@ impl Claims {
 
     /// Returns the allocation of a namespace that a fence detaches: the namespace is of a GFS2, or no object owns it
     /// and it may be of a GFS2.
-    pub(super) fn concerned(&self, owner: &NamespaceOwner) -> Option<AllocationId> {
+    pub(super) fn allocation_to_detach(&self, owner: &NamespaceOwner) -> Option<AllocationId> {
         match owner {
             NamespaceOwner::Ours(id)
             | NamespaceOwner::Partial(id)
-            | NamespaceOwner::Replaced(id) => (!self.others.contains(&id.owner)).then_some(*id),
+            | NamespaceOwner::Replaced(id) => {
+                (!self.other_objects.contains(&id.owner)).then_some(*id)
+            }
             NamespaceOwner::Unknown | NamespaceOwner::Foreign(_) => None,
         }
     }
 
     /// Returns whether a namespace certainly belongs to an object without a GFS2.
-    pub(super) fn is_of_others(&self, owner: &NamespaceOwner) -> bool {
+    pub(super) fn belongs_to_other_storage(&self, owner: &NamespaceOwner) -> bool {
         match owner {
             NamespaceOwner::Ours(id)
             | NamespaceOwner::Partial(id)
-            | NamespaceOwner::Replaced(id) => self.others.contains(&id.owner),
+            | NamespaceOwner::Replaced(id) => self.other_objects.contains(&id.owner),
             NamespaceOwner::Unknown | NamespaceOwner::Foreign(_) => false,
         }
     }
 
     /// Returns whether the spec or status of any object with a GFS2 names `node`.
-    pub(super) fn has_host(&self, node: &NodeName) -> bool {
-        self.named.contains(node.as_str())
+    pub(super) fn names_host(&self, node: &NodeName) -> bool {
+        self.host_names.contains(node.as_str())
     }
 }
 
@@ -152,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_identified_by_name_and_by_slot() {
+    fn a_host_is_the_fenced_node_by_its_name_or_by_its_slot() {
         let hosts = Hosts::new(&"compute-03".parse().unwrap(), &samples::chassis());
         for (host, is, may_be) in [
             (at(7, "compute-03"), true, true),
@@ -179,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_of_file_drives_is_identified_by_name_alone() {
+    fn a_host_of_file_drives_is_the_fenced_node_by_its_name_alone() {
         let hosts = Hosts::new(&"compute-03".parse().unwrap(), &samples::chassis());
         for (name, is, may_be) in [
             ("compute-03", true, true),
