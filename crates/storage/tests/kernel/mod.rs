@@ -179,7 +179,7 @@ fn a_full_pool_disk_is_refused_with_numbers() {
         let full = Lab::on(directory, 2, 1 << 30, lab.command_deadline);
         let rejection =
             rejected(&full, &full.rabbit(), &Desired::Allocated(allocation(0, SIZE, &[])));
-        assert!(matches!(rejection, Rejection::PoolFull { asked: SIZE, .. }), "{rejection}");
+        assert!(matches!(rejection, Rejection::PoolFull { requested: SIZE, .. }), "{rejection}");
         // A sparse file counts with its whole size: of two allocations of which only one has room, the second is
         // refused.
         let half = 40 << 20;

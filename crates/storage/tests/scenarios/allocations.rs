@@ -152,7 +152,7 @@ pub fn too_few_drives(world: &dyn World) {
     let refusal = rejected(world, &world.rabbit(), &Desired::Allocated(wanted));
     assert!(matches!(
         refusal,
-        Rejection::TooFewDrives { usable: 4, least: 14, drives: 4, asked: SIZE, .. }
+        Rejection::TooFewDrives { usable: 4, least: 14, drives: 4, requested: SIZE, .. }
     ));
 }
 

@@ -40,20 +40,20 @@ pub(super) fn fresh<'a>(
     allocation: &Allocation,
     observed: &'a Observed,
 ) -> Result<Placement<'a>, Rejection> {
-    let (asked, spread) = (allocation.capacity, allocation.spread);
+    let (requested, spread) = (allocation.capacity, allocation.spread);
     if observed.drives.is_empty() {
-        return Err(Rejection::NoDrives { allocation: allocation.id, asked });
+        return Err(Rejection::NoDrives { allocation: allocation.id, requested });
     }
     let mut drives = candidates(allocation, observed);
     let usable = drives.len();
     if usable < spread.least() {
-        return Err(too_few(allocation, asked, (usable, spread.least()), observed));
+        return Err(too_few(allocation, requested, (usable, spread.least()), observed));
     }
     drives.truncate(spread.most());
-    let share = asked.div_ceil(drives.len() as u64);
+    let share = requested.div_ceil(drives.len() as u64);
     let size = share.checked_next_multiple_of(BLOCK).unwrap_or(u64::MAX);
     let members = u16::try_from(drives.len()).unwrap_or(u16::MAX);
-    fitting(asked, Placement { drives, size, members }, observed)
+    fitting(requested, Placement { drives, size, members }, observed)
 }
 
 /// Chooses the drives with the most free bytes among those that have no namespace of the allocation yet.
@@ -64,18 +64,18 @@ pub(super) fn more<'a>(
 ) -> Result<Placement<'a>, Rejection> {
     let mut drives = candidates(allocation, observed);
     let usable = drives.len();
-    let asked = wanted.size.saturating_mul(wanted.count as u64);
+    let requested = wanted.size.saturating_mul(wanted.count as u64);
     if !observed.unreadable.is_empty() {
         // A drive whose ledger cannot be read may hold the missing namespaces.
         let (least, drives) = (wanted.count, observed.drives.len());
         let faulty = faulty(observed, |drive| observed.unreadable.contains(&drive.nqn));
-        return Err(Rejection::DrivesFaulty { asked, usable, least, drives, faulty });
+        return Err(Rejection::DrivesFaulty { requested, usable, least, drives, faulty });
     }
     if usable < wanted.count {
-        return Err(too_few(allocation, asked, (usable, wanted.count), observed));
+        return Err(too_few(allocation, requested, (usable, wanted.count), observed));
     }
     drives.truncate(wanted.count);
-    fitting(asked, Placement { drives, size: wanted.size, members: wanted.members }, observed)
+    fitting(requested, Placement { drives, size: wanted.size, members: wanted.members }, observed)
 }
 
 /// Returns the rejection for too few usable drives. A drive that was too slow for one observation, or that was not
@@ -83,7 +83,7 @@ pub(super) fn more<'a>(
 /// allocation waits for them.
 fn too_few(
     allocation: &Allocation,
-    asked: u64,
+    requested: u64,
     (usable, least): (usize, usize),
     observed: &Observed,
 ) -> Rejection {
@@ -92,11 +92,11 @@ fn too_few(
     let faulty = faulty(observed, may_come);
     if usable + faulty.len() >= least {
         let drives = observed.drives.len();
-        return Rejection::DrivesFaulty { asked, usable, least, drives, faulty };
+        return Rejection::DrivesFaulty { requested, usable, least, drives, faulty };
     }
     let full = |drive: &Drive| Some((drive.nqn.clone(), observed.namespace_limit(drive)?));
     let (drives, full) = (observed.drives.len(), observed.drives.iter().filter_map(full).collect());
-    Rejection::TooFewDrives { asked, usable, least, drives, full }
+    Rejection::TooFewDrives { requested, usable, least, drives, full }
 }
 
 fn candidates<'a>(allocation: &Allocation, observed: &'a Observed) -> Vec<&'a Drive> {
@@ -128,14 +128,14 @@ fn drives_of<'a>(allocation: &Allocation, observed: &'a Observed) -> BTreeSet<&'
 /// Returns the placement if every drive has room for its share. The drives are sorted by free bytes, so the last drive
 /// has the fewest free bytes.
 fn fitting<'a>(
-    asked: u64,
+    requested: u64,
     placement: Placement<'a>,
     observed: &Observed,
 ) -> Result<Placement<'a>, Rejection> {
     let (each, drives) = (placement.size, placement.drives.len());
     if let Some(tightest) = placement.drives.last().filter(|drive| drive.free() < each) {
         return Err(Rejection::InsufficientCapacity {
-            asked,
+            requested,
             each,
             drives,
             lacking: tightest.nqn.clone(),
@@ -145,7 +145,11 @@ fn fitting<'a>(
     }
     match observed.pool {
         Some(pool) if pool.room() < each.saturating_mul(drives as u64) => {
-            Err(Rejection::PoolFull { asked, available: pool.available, promised: pool.promised })
+            Err(Rejection::PoolFull {
+                requested,
+                available: pool.available,
+                promised: pool.promised,
+            })
         }
         Some(_) | None => Ok(placement),
     }

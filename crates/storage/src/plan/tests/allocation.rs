@@ -73,20 +73,20 @@ fn too_few_drives_and_a_drive_without_room_are_rejected_with_numbers() {
     assert_eq!(refusal.class(), RejectionClass::Capacity);
     assert_eq!(
         refusal.to_string(),
-        "insufficient capacity: 30000 bytes asked for, over at least 14 drives, and 13 of 13 have room and can be used: \
-         check the drives of this node, or free allocations"
+        "insufficient capacity: 30000 bytes are requested on at least 14 drives, but only 13 of 13 drives have room and can be \
+         used: check the drives of this node, or delete other allocations"
     );
     let mut seen = rabbit(4, vec![]);
     seen.drives[1].allocated = 100 * MIB - 4096;
     let refusal = refused(&over(4, 2, &[]), &seen);
     assert_eq!(
         refusal.to_string(),
-        "insufficient capacity: 30000 bytes asked for, 8192 on each of 4 drives, and nqn.2026-01.io.warren:p:drive-1 has \
-         4096 of 104857600 bytes left: ask for less or free allocations"
+        "insufficient capacity: 30000 bytes are requested, 8192 on each of 4 drives, but drive nqn.2026-01.io.warren:p:drive-1 has \
+         only 4096 of 104857600 bytes free: ask for fewer bytes, or delete other allocations"
     );
     let pool = Some(Pool { available: 4 * 8192 - 1, promised: 0 });
     let refusal = refused(&over(4, 2, &[]), &Observed { pool, ..rabbit(4, vec![]) });
-    assert!(matches!(refusal, Rejection::PoolFull { asked: 30_000, .. }), "{refusal}");
+    assert!(matches!(refusal, Rejection::PoolFull { requested: 30_000, .. }), "{refusal}");
     assert!(matches!(
         refused(&Allocation { capacity: u64::MAX, ..over(4, 2, &[]) }, &seen),
         Rejection::InsufficientCapacity { drives: 4, .. }
@@ -141,8 +141,8 @@ fn unusable_drives_are_awaited_when_they_make_enough_drives() {
     assert_eq!(refusal.class(), RejectionClass::Lost);
     assert_eq!(
         refusal.to_string(),
-        "30000 bytes asked for, over at least 14 drives, and 13 of 14 have room and can be used now: \
-         nqn.2026-01.io.warren:p:drive-3 cannot (it does not answer): wait for them, or exchange them if they stay so"
+        "30000 bytes are requested on at least 14 drives, but only 13 of 14 drives have room and can be used now; \
+         nqn.2026-01.io.warren:p:drive-3 cannot be used (it does not answer): wait until these drives work again, or exchange them"
     );
     let class = |seen: &Observed| refused(&over(16, 14, &[]), seen).class();
     seen.drives[4].allocated = 100 * MIB;
@@ -175,8 +175,10 @@ fn a_drive_whose_namespaces_are_all_in_use_gets_no_namespace() {
     seen.drives.truncate(2);
     let refusal = refused(&over(4, 2, &[]), &seen);
     assert_eq!(refusal.class(), RejectionClass::Capacity);
-    let text =
-        format!("1 of 2 have room and can be used; all 1 namespaces of {} are in use", nqn(0));
+    let text = format!(
+        "1 of 2 drives have room and can be used; all 1 namespaces of {} are in use",
+        nqn(0)
+    );
     assert!(refusal.to_string().contains(&text), "{refusal}");
 }
 

@@ -33,11 +33,11 @@ fn insufficient_capacity_is_rejected_with_numbers() {
     };
     let seen = drives(vec![drive(0, 100 << 20, 60 << 20)]);
     assert!(matches!(no(0, &seen), Rejection::ZeroCapacity { .. }));
-    assert!(matches!(no(1, &drives(vec![])), Rejection::NoDrives { asked: 1, .. }));
+    assert!(matches!(no(1, &drives(vec![])), Rejection::NoDrives { requested: 1, .. }));
     assert_eq!(
         no(50 << 20, &seen).to_string(),
-        "insufficient capacity: 52428800 bytes asked for, 52428800 on each of 1 drives, and \
-         nqn.2026-01.io.warren:p:drive-0 has 41943040 of 104857600 bytes left: ask for less or free allocations"
+        "insufficient capacity: 52428800 bytes are requested, 52428800 on each of 1 drives, but drive \
+         nqn.2026-01.io.warren:p:drive-0 has only 41943040 of 104857600 bytes free: ask for fewer bytes, or delete other allocations"
     );
     // The size, rounded up, must not exceed the free bytes.
     assert!(matches!(no((40 << 20) + 1, &seen), Rejection::InsufficientCapacity { .. }));

@@ -267,7 +267,7 @@ fn a_pool_with_other_devices_is_left_alone() {
     let message = text(vec![ours(1), ours(2), strange]);
     assert!(message.contains(POOL) && message.contains("it lies on /dev/sda1"), "{message}");
     assert!(text(vec![ours(1)]).contains("it lacks /dev/nvme0n2"));
-    assert!(text(vec![gone(), gone()]).contains("not made of exactly"));
+    assert!(text(vec![gone(), gone()]).contains("does not consist of exactly"));
     assert!(text(vec![]).contains("/dev/nvme0n1, /dev/nvme0n2"));
 
     let message = refused(&target(), &found(PoolHealth::Online, "tank"));
