@@ -51,7 +51,9 @@ pub enum ConvergeError {
     #[error(transparent)]
     Step(#[from] ExecuteError),
     /// Steps remain after several rounds: something on the node undoes the steps.
-    #[error("still not as desired after {rounds} rounds, next would be: {next}")]
+    #[error(
+        "the node is still not as desired after {rounds} rounds of steps; the next step would be: {next}"
+    )]
     NotConverging { rounds: usize, next: String },
     /// The thread that worked on the unit panicked. Steps taken before the panic stay done, and other units continue.
     #[error(transparent)]

@@ -26,7 +26,7 @@ pub(super) struct BoundedCalls {
     deadline: Duration,
     /// Whether the error of a timeout also lists DLM locks that were not granted; false for calls that
     /// themselves read those locks.
-    tells_locks: bool,
+    lists_locks: bool,
     /// The thread of the last call that returned in time, kept so that the next call need not start a thread.
     idle: Mutex<Option<Worker>>,
     stuck: Mutex<HashMap<String, Vec<Stuck>>>,
@@ -105,13 +105,13 @@ impl BoundedCalls {
     /// Returns bounds for observations, with this deadline.
     pub(super) fn new(deadline: Duration) -> Self {
         let (idle, stuck) = (Mutex::default(), Mutex::default());
-        Self { what: "observation", deadline, tells_locks: true, idle, stuck }
+        Self { what: "observation", deadline, lists_locks: true, idle, stuck }
     }
 
     /// Returns bounds for reads of the lock manager's tables, with this deadline. The error of a timeout does not
     /// read those tables again.
     pub(super) fn at_locks(deadline: Duration) -> Self {
-        Self { tells_locks: false, ..Self::new(deadline) }
+        Self { lists_locks: false, ..Self::new(deadline) }
     }
 
     /// Returns bounds for calls that change a drive, with this deadline.
@@ -159,9 +159,9 @@ impl BoundedCalls {
         let ended = |_| io::Error::other("the thread of the call ended");
         calls.send(Box::new(call)).map_err(ended)?;
         match answer.recv_timeout(deadline) {
-            Ok(seen) => {
+            Ok(result) => {
                 *self.idle.lock() = Some(Worker { calls, thread });
-                Ok(seen)
+                Ok(result)
             }
             // The abandoned thread ends when its call returns.
             Err(RecvTimeoutError::Timeout) => {
@@ -197,7 +197,7 @@ impl BoundedCalls {
         let thread = id.map_or_else(String::new, |id| format!(" ({})", hung::thread(id)));
         let (what, seconds) = (self.what, deadline.as_secs_f32());
         let mut texts = vec![format!("the {what} did not end within {seconds} s{thread}")];
-        if self.tells_locks {
+        if self.lists_locks {
             texts.extend(hung::locks());
         }
         io::Error::new(io::ErrorKind::TimedOut, texts.join("; "))

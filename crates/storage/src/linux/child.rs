@@ -106,7 +106,9 @@ pub(super) fn run(
     match (read, i32::from_ne_bytes(errno)) {
         (Ok(()), 0) => Ok(()),
         (Ok(()), errno) => Err(system(io::Error::from_raw_os_error(errno))),
-        (Err(_), _) => Err(system(io::Error::other("the child that asked the kernel was killed"))),
+        (Err(_), _) => {
+            Err(system(io::Error::other("the child process that made the call was killed")))
+        }
     }
 }
 

@@ -119,7 +119,7 @@ fn locks(debugfs: &Path, space: &str) -> Result<Vec<String>, String> {
         Ok::<_, String>(String::from_utf8_lossy(&text).into_owned())
     };
     let locks = parse_locks(&read("locks")?)?;
-    let mut wanted: Vec<&Lock> = locks.iter().filter(|lock| lock.is_wanted_here()).collect();
+    let mut wanted: Vec<&Lock> = locks.iter().filter(|lock| lock.is_ungranted_request()).collect();
     wanted.sort_by_key(|lock| std::cmp::Reverse(lock.waits));
     let more = wanted.len().saturating_sub(NAMED);
     let mut lines: Vec<_> =
@@ -167,7 +167,7 @@ mod tests {
         let lines = lines(root.path());
         assert_eq!(lines.len(), 2, "{lines:?}");
         assert!(
-            lines[0].contains("\"VGLK\"") && lines[0].contains("held EX by node 2"),
+            lines[0].contains("\"VGLK\"") && lines[0].contains("held in mode EX by node 2"),
             "{lines:?}"
         );
         assert!(lines[1].contains("GBLK") && lines[1].contains("node 2"), "{lines:?}");

@@ -228,11 +228,11 @@ fn uses(process: &Process, device: DeviceNumber) -> bool {
 
 /// Returns whether a link leads to the device or to a file on it. With `AT_STATX_DONT_SYNC` the kernel asks no server.
 fn is_on(link: &str, device: DeviceNumber) -> bool {
-    let Ok(seen) = statx(CWD, link, AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE) else {
+    let Ok(status) = statx(CWD, link, AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE) else {
         return false;
     };
-    let (on, is) = mount_table::numbers(&seen);
-    let is_block = libc::mode_t::from(seen.stx_mode) & libc::S_IFMT == libc::S_IFBLK;
+    let (on, is) = mount_table::numbers(&status);
+    let is_block = libc::mode_t::from(status.stx_mode) & libc::S_IFMT == libc::S_IFBLK;
     on == device || (is_block && is == device)
 }
 

@@ -128,10 +128,10 @@ pub(super) fn number(dev: libc::dev_t) -> DeviceNumber {
 }
 
 /// Returns the device of the file system that a file is on, and the device that the file itself is.
-pub(super) fn numbers(seen: &Statx) -> (DeviceNumber, DeviceNumber) {
+pub(super) fn numbers(status: &Statx) -> (DeviceNumber, DeviceNumber) {
     (
-        DeviceNumber { major: seen.stx_dev_major, minor: seen.stx_dev_minor },
-        DeviceNumber { major: seen.stx_rdev_major, minor: seen.stx_rdev_minor },
+        DeviceNumber { major: status.stx_dev_major, minor: status.stx_dev_minor },
+        DeviceNumber { major: status.stx_rdev_major, minor: status.stx_rdev_minor },
     )
 }
 

@@ -74,10 +74,10 @@ pub(super) fn release(id: AllocationId, observed: &Observed) -> Vec<Step> {
         .filter(is_there);
     let ours: Vec<_> = ours.collect();
     // Detach all namespaces of the allocation before deleting any: no detachment then waits for an erasure.
-    let nobody = BTreeSet::new();
+    let no_hosts = BTreeSet::new();
     let reached = ours
         .iter()
-        .flat_map(|namespace| unwanted(namespace, &nobody).map(move |host| (namespace, host)));
+        .flat_map(|namespace| unwanted(namespace, &no_hosts).map(move |host| (namespace, host)));
     let mut steps: Vec<_> = reached.map(|(namespace, host)| detach(namespace, host)).collect();
     steps.extend(partial(id, observed));
     let delete =
@@ -88,7 +88,7 @@ pub(super) fn release(id: AllocationId, observed: &Observed) -> Vec<Step> {
     steps
 }
 
-/// Plans the deletion of vanished namespaces: their drive is asked once more, and their records are removed. A record
+/// Plans the deletion of vanished namespaces: the step checks their drive once more and removes their records. A record
 /// that stayed would assign the namespace to a deleted object whenever the drive does not answer.
 fn delete_vanished(id: AllocationId, observed: &Observed) -> impl Iterator<Item = Step> {
     let lost = observed.vanished.iter().filter(move |(_, owner)| owner.allocation() == Some(id));

@@ -36,14 +36,14 @@ pub(super) fn ready(target: &LustreTarget, observed: &Observed) -> Result<Vec<St
         steps = pool.replace();
     }
     if steps.is_empty() {
-        pool.is_whole()?;
+        pool.check_resilvered()?;
     }
     Ok(steps)
 }
 
 pub(super) fn remove(target: &LustreTarget, observed: &Observed) -> Result<Vec<Step>, Rejection> {
     let pool = Pool::new(target, observed);
-    let importing = pool.take_up()?;
+    let importing = pool.import_for_destruction()?;
     if !importing.is_empty() {
         return Ok(importing);
     }

@@ -25,20 +25,20 @@ pub(super) struct Lvm<'a> {
     volume: &'a Volume,
     lines: &'a LvmLines,
     state: &'a VolumeState,
-    seen: &'a LvmState,
+    lvm_state: &'a LvmState,
 }
 
 impl<'a> Lvm<'a> {
     /// Returns `None` if the volume does not use LVM.
     pub(super) fn new(volume: &'a Volume, state: Option<&'a VolumeState>) -> Option<Self> {
         let (lines, state) = (volume.layer.lines()?, state?);
-        Some(Self { volume, lines, state, seen: state.lvm.as_ref()? })
+        Some(Self { volume, lines, state, lvm_state: state.lvm.as_ref()? })
     }
 
     /// Returns the volume's device, when it is active on this node. Rejects a mapping that lies on other devices
     /// than the volume's namespaces.
     pub(super) fn device(&self) -> Result<Option<VolumeDevice>, Rejection> {
-        let Some(active) = self.seen.active() else { return Ok(None) };
+        let Some(active) = self.lvm_state.active() else { return Ok(None) };
         if !active.foreign_devices.is_empty() {
             return Err(Rejection::ForeignMapping {
                 volume: self.volume.to_string(),
@@ -110,7 +110,7 @@ impl<'a> Lvm<'a> {
     /// Rejects a volume that another program has mounted or open: that use must end first.
     pub(super) fn is_idle(&self, temporary: Option<&MountedThing>) -> Result<(), Rejection> {
         let is_open = self.logical().is_some_and(|logical| logical.is_open);
-        let busy = self.seen.active().is_some_and(|active| {
+        let busy = self.lvm_state.active().is_some_and(|active| {
             is_open && temporary.is_none_or(|there| there.device != active.number)
         });
         let volume = || self.volume.to_string();
@@ -118,7 +118,7 @@ impl<'a> Lvm<'a> {
     }
 
     fn report(&self) -> Option<&'a LvmReport> {
-        self.seen.report.as_ref()
+        self.lvm_state.report.as_ref()
     }
 
     fn group(&self) -> Option<&'a VolumeGroup> {

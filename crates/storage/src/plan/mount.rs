@@ -227,9 +227,9 @@ fn chown(mount: &Mount, observed: &Observed) -> Option<Step> {
     let owner = mount.owner?;
     let state = observed.target.as_ref();
     let mounted = state.is_some_and(|state| state.mounted.is_some());
-    let given = mounted && state.and_then(|state| state.owner) == Some(owner);
+    let is_owner = mounted && state.and_then(|state| state.owner) == Some(owner);
     let will_be_mounted = mounted || mount.mount.is_some();
-    (will_be_mounted && !given).then(|| Step::SetOwner { target: mount.target.clone(), owner })
+    (will_be_mounted && !is_owner).then(|| Step::SetOwner { target: mount.target.clone(), owner })
 }
 
 /// Plans to write the root file, but only into a mounted file system: written into the bare mount point, the file would

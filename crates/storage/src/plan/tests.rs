@@ -154,7 +154,7 @@ fn ran(mount: &Mount, phases: &[HookPoint]) -> BTreeSet<HookId> {
         .collect()
 }
 
-fn seen(target: TargetState) -> Observed {
+fn observation(target: TargetState) -> Observed {
     Observed {
         volume: Some(visible(Signature::Ours(fs_id(0)))),
         target: Some(target),

@@ -73,8 +73,8 @@ fn still_in_use(mount: &Mount, holders: &Holders) -> Rejection {
 
 /// Returns the mount with the names of the volume that was found, if the desired names were a guess.
 fn as_found<'a>(mount: &'a Mount, observed: &Observed) -> Cow<'a, Mount> {
-    let seen = observed.volume.as_ref().and_then(|state| state.lvm.as_ref());
-    let names = seen.and_then(|seen| seen.names.as_ref());
+    let lvm_state = observed.volume.as_ref().and_then(|state| state.lvm.as_ref());
+    let names = lvm_state.and_then(|lvm_state| lvm_state.names.as_ref());
     match &mount.source {
         MountSource::Volume { volume, id } if names.is_some() => {
             let source = MountSource::Volume { volume: volume.with_names(names), id: *id };
@@ -175,9 +175,9 @@ pub(super) fn in_reach<'a>(
 /// Plans to make root the owner of a raw volume again. The owner of a raw volume is the owner of its device node, and
 /// the device node outlives the mount and serves another job next.
 fn take_back(mount: &Mount, target: &TargetState) -> Option<Step> {
-    let given =
+    let has_other_owner =
         mount.kind == FileSystemKind::Raw && target.owner.is_some_and(|owner| owner != ROOT);
-    given.then(|| Step::SetOwner { target: mount.target.clone(), owner: ROOT })
+    has_other_owner.then(|| Step::SetOwner { target: mount.target.clone(), owner: ROOT })
 }
 
 /// Plans the removal of the mount point if no mount remains on it. Beneath a mount the planner cannot see whether the

@@ -39,7 +39,7 @@ fn a_shut_down_xfs_is_reported_although_its_mount_shows_rw() {
             "{facts:?}"
         );
         assert_eq!(
-            (facts.kind.as_str(), facts.asked_read_only, facts.is_read_only),
+            (facts.kind.as_str(), facts.is_mounted_read_only, facts.is_read_only),
             ("xfs", false, false)
         );
         // The file system can still be observed, and can be unmounted.
@@ -60,7 +60,7 @@ fn a_read_only_file_system_is_distinguished_from_a_read_only_mount() {
         must("mount", &["--bind", here, there.to_str().unwrap()]);
         let read_only = |name: &str| {
             let facts = &seen(lab)[name];
-            (facts.asked_read_only, facts.is_read_only)
+            (facts.is_mounted_read_only, facts.is_read_only)
         };
         assert_eq!((read_only("a"), read_only("b")), ((false, false), (false, false)));
         must("mount", &["-o", "remount,bind,ro", there.to_str().unwrap()]);

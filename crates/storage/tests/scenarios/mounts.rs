@@ -56,7 +56,11 @@ pub fn raw(world: &dyn World) {
     );
     let target = mount.target.clone();
     let steps = settle(&compute, &Desired::Unmounted(mount));
-    assert_eq!(steps[0], format!("give {target} to 0:0"), "the device serves another user next");
+    assert_eq!(
+        steps[0],
+        format!("change the owner of {target} to 0:0"),
+        "the device serves another user next"
+    );
     let empty = Desired::IndexTree(storage::desired::IndexTree { root: target, links: vec![] });
     assert_eq!(compute.observe(&empty).unwrap().tree.unwrap().path, PathState::Absent);
 }

@@ -34,7 +34,7 @@ pub(in crate::linux) struct FilePool {
     root: PathBuf,
     node: NodeName,
     deadline: Duration,
-    devices: loop_device::Seen,
+    devices: loop_device::DeviceCache,
 }
 
 impl FilePool {
@@ -48,7 +48,7 @@ impl FilePool {
     ) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(root)?;
         // sysfs shows the canonical path of a loop device's backing file, so use canonical paths here too.
-        let (root, devices) = (root.canonicalize()?, loop_device::Seen::default());
+        let (root, devices) = (root.canonicalize()?, loop_device::DeviceCache::default());
         let pool = Self { root, node, deadline, devices };
         let _lock = pool.lock()?;
         if drives > 0 {

@@ -55,7 +55,7 @@ impl fmt::Display for Missing {
             Absence::Size(size) => write!(f, "has {size} bytes, which differs from the size in the status"),
             Absence::Contested => f.write_str("is listed in another allocation's status too"),
             Absence::Unrecorded => {
-                f.write_str("has no record, and is adopted only together with all others")
+                f.write_str("has no record, and the agent adopts it only together with all other namespaces of the allocation")
             }
             Absence::Other(owner) => write!(f, "does not belong to the allocation: {owner}"),
         }

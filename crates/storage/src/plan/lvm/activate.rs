@@ -31,13 +31,13 @@ impl Lvm<'_> {
             name: mapping.name.clone(),
             number: mapping.number,
         };
-        self.seen.leftovers().iter().map(removing).collect()
+        self.lvm_state.leftovers().iter().map(removing).collect()
     }
 
     /// Returns whether the volume's mapping is suspended: the volume must then be activated before
     /// it can be deactivated.
     pub(super) fn is_suspended(&self) -> bool {
-        matches!(self.seen.activation, Activation::Suspended(_))
+        matches!(self.lvm_state.activation, Activation::Suspended(_))
     }
 
     /// Plans the step that resumes a suspended volume: until then every use of the volume waits, also an unmount.
@@ -48,7 +48,7 @@ impl Lvm<'_> {
 
     /// Returns whether `number` is the number of the volume's device and the device is suspended.
     pub(in crate::plan) fn is_suspended_at(&self, number: DeviceNumber) -> bool {
-        self.seen.activation == Activation::Suspended(number)
+        self.lvm_state.activation == Activation::Suspended(number)
     }
 
     /// Plans the steps that remove all leftovers of the volume from this node.
@@ -58,14 +58,14 @@ impl Lvm<'_> {
 
     /// Plans the step with which this node joins the group's lock space, unless it has joined already.
     pub(super) fn join(&self) -> Option<Step> {
-        let outside = !self.seen.in_lock_space;
+        let outside = !self.lvm_state.in_lock_space;
         outside.then(|| self.on_group(VolumeAction::StartLocks, &self.lines.lock_start)).flatten()
     }
 
     /// Plans the deactivation of the volume, unless a mount or a program on this node has it open.
     pub(in crate::plan) fn deactivate_if_idle(&self) -> Option<Step> {
         let is_open = self.logical().is_some_and(|logical| logical.is_open);
-        let idle = self.seen.active().is_some() && !is_open;
+        let idle = self.lvm_state.active().is_some() && !is_open;
         idle.then(|| self.on_logical(VolumeAction::Deactivate, &self.lines.deactivate)).flatten()
     }
 
@@ -76,13 +76,13 @@ impl Lvm<'_> {
             return steps;
         }
         let is_there = self.group().is_some();
-        if let Some(active) = self.seen.active() {
+        if let Some(active) = self.lvm_state.active() {
             steps.extend(self.deactivate(active));
         }
         if is_there
             && self.lines.leaves_lock_space
-            && self.seen.in_lock_space
-            && !self.seen.siblings_active
+            && self.lvm_state.in_lock_space
+            && !self.lvm_state.siblings_active
         {
             steps.extend(self.on_group(VolumeAction::StopLocks, &self.lines.lock_stop));
         }

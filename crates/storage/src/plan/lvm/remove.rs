@@ -21,7 +21,7 @@ impl Lvm<'_> {
         let group = self.group();
         let is_whole = group.is_some_and(|group| group.missing == 0);
         steps.extend(is_whole.then(|| self.join()).flatten());
-        if let Some(active) = self.seen.active() {
+        if let Some(active) = self.lvm_state.active() {
             steps.extend(self.deactivate(active));
         }
         if let Some(group) = group.filter(|_| is_whole) {

@@ -53,11 +53,11 @@ impl Lvm<'_> {
     /// because the leftovers of an interrupted repair are visible only then. Then its table must be refreshed: the
     /// table may already use new parts that hold no data yet, and LVM would refuse to repair the volume.
     fn settle(&self) -> Option<Step> {
-        if self.seen.active().is_none() {
+        if self.lvm_state.active().is_none() {
             return self.on_logical(VolumeAction::Activate, &self.lines.activate);
         }
         let name = self.volume.to_string();
-        let has_leftovers = !self.seen.leftovers().is_empty();
+        let has_leftovers = !self.lvm_state.leftovers().is_empty();
         has_leftovers.then(|| self.step(VolumeAction::Refresh, name.clone(), name))
     }
 

@@ -32,7 +32,7 @@ fn an_unmount_removes_only_uncovered_mounts_of_its_own() {
             beneath: stack.collect(),
             ..TargetState::default()
         };
-        let steps = plan(&Desired::Unmounted(bare.clone()), &seen(target.clone()));
+        let steps = plan(&Desired::Unmounted(bare.clone()), &observation(target.clone()));
         assert_eq!(steps_or_cover(steps), as_text(expected), "{target:?}");
 
         // The temporary mount of a file system is treated like any other mount.
@@ -40,8 +40,11 @@ fn an_unmount_removes_only_uncovered_mounts_of_its_own() {
             temporary: point("/mnt/nnf/wf-0"),
             ..file_system()
         });
-        let observed =
-            Observed { target: None, temporary: Some(target.clone()), ..seen(target.clone()) };
+        let observed = Observed {
+            target: None,
+            temporary: Some(target.clone()),
+            ..observation(target.clone())
+        };
         assert_eq!(steps_or_cover(plan(&gone, &observed)), as_text(expected), "{target:?}");
     }
 }
@@ -66,7 +69,7 @@ fn an_unreachable_mount_is_reported_as_covered() {
     let bare = Mount { hooks: Vec::new(), ..mount() };
     let at = |path: PathState, beneath: Vec<MountedThing>| {
         let target = TargetState { path, beneath, ..TargetState::default() };
-        steps_or_cover(plan(&Desired::Unmounted(bare.clone()), &seen(target)))
+        steps_or_cover(plan(&Desired::Unmounted(bare.clone()), &observation(target)))
     };
     let through = || PathState::ThroughMount { at: "/mnt/nnf/parent".into() };
     assert_eq!(at(through(), vec![there(fs_id(0))]), Err("/mnt/nnf/parent".into()));
@@ -78,7 +81,7 @@ fn an_unreachable_mount_is_reported_as_covered() {
 #[test]
 fn hooks_of_a_mount_that_a_foreign_mount_replaced_still_run() {
     let target = TargetState { mounted: Some(tmpfs()), ..mounted_by(Owner { uid: 0, gid: 0 }) };
-    let observed = Observed { hooks_open: true, ..seen(target) };
+    let observed = Observed { hooks_open: true, ..observation(target) };
     let steps = lines(plan(&Desired::Unmounted(mount()), &observed));
     let hooks = [
         HookPoint::PreUnmount,

@@ -221,10 +221,10 @@ impl NvmeDrives {
         endpoint: Endpoint,
         node: &NodeName,
     ) -> Result<(), StepError> {
-        let (nsid, named) = (id.nsid, node.clone());
+        let (nsid, node_name) = (id.nsid, node.clone());
         self.change("attach namespace", id, &id.subsystem, move |managed| {
             managed.physical.check_bound(endpoint).map_err(DriveError::Unfit)?;
-            managed.physical.drive.attach(nsid, endpoint, &named)
+            managed.physical.drive.attach(nsid, endpoint, &node_name)
         })?;
         match endpoint {
             Endpoint::Rabbit => self.wait_for_device(id).map(drop),
@@ -236,9 +236,9 @@ impl NvmeDrives {
         if *node == self.node {
             self.require_unused("detach namespace", id)?;
         }
-        let (nsid, named) = (id.nsid, node.clone());
+        let (nsid, node_name) = (id.nsid, node.clone());
         self.change("detach namespace", id, &id.subsystem, move |managed| {
-            managed.physical.drive.detach(nsid, &named)
+            managed.physical.drive.detach(nsid, &node_name)
         })
     }
 }

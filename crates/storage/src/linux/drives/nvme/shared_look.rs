@@ -13,12 +13,12 @@ pub(super) struct SharedLook<T> {
     waiting: AtomicUsize,
     /// The result of the last observation, with the observation's number; kept while callers wait.
     /// Locked during an observation.
-    seen: Mutex<Option<(u64, T)>>,
+    last: Mutex<Option<(u64, T)>>,
 }
 
 impl<T> Default for SharedLook<T> {
     fn default() -> Self {
-        Self { begun: AtomicU64::new(0), waiting: AtomicUsize::new(0), seen: Mutex::new(None) }
+        Self { begun: AtomicU64::new(0), waiting: AtomicUsize::new(0), last: Mutex::new(None) }
     }
 }
 
@@ -32,17 +32,17 @@ impl<T: Clone> SharedLook<T> {
     pub(super) fn take<E>(&self, look: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         let wanted = self.begun.load(Ordering::SeqCst) + 1;
         self.waiting.fetch_add(1, Ordering::SeqCst);
-        let mut seen = self.seen.lock();
+        let mut last = self.last.lock();
         let is_last = self.waiting.fetch_sub(1, Ordering::SeqCst) == 1;
-        let known = seen.as_ref().filter(|(number, _)| *number >= wanted);
+        let known = last.as_ref().filter(|(number, _)| *number >= wanted);
         if let Some((_, known)) = known.cloned() {
-            seen.take_if(|_| is_last);
+            last.take_if(|_| is_last);
             return Ok(known);
         }
-        *seen = None;
+        *last = None;
         let number = self.begun.fetch_add(1, Ordering::SeqCst) + 1;
         let looked = look()?;
-        *seen = (self.waiting.load(Ordering::SeqCst) > 0).then(|| (number, looked.clone()));
+        *last = (self.waiting.load(Ordering::SeqCst) > 0).then(|| (number, looked.clone()));
         Ok(looked)
     }
 }
@@ -85,10 +85,10 @@ mod tests {
         let looking = Arc::clone(bench);
         let running = thread::spawn(move || {
             let look = || {
-                let seen = looking.look()?;
+                let truth = looking.look()?;
                 begins.send(()).unwrap();
                 held.recv().unwrap();
-                end(seen)
+                end(truth)
             };
             catch_unwind(AssertUnwindSafe(|| looking.shared.take(look)))
         });
@@ -113,7 +113,7 @@ mod tests {
         let bench = Arc::new(Bench { truth: 1.into(), ..Bench::default() });
         assert_eq!(meanwhile(&bench, Ok, 8), [2; 8]);
         assert_eq!(bench.calls.load(Ordering::SeqCst), 2);
-        assert_eq!(*bench.shared.seen.lock(), None, "a result without waiting callers is dropped");
+        assert_eq!(*bench.shared.last.lock(), None, "a result without waiting callers is dropped");
     }
 
     #[test]

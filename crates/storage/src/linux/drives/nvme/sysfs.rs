@@ -121,7 +121,7 @@ impl Sysfs {
 
     /// Returns the PCI address of an NVMe drive whose NQN is unknown because none of its controllers has started;
     /// `None` when there is no such drive.
-    pub(super) fn nameless(&self) -> io::Result<Option<String>> {
+    pub(super) fn device_without_nqn(&self) -> io::Result<Option<String>> {
         for function in entries(&self.0.join("bus/pci/devices"))? {
             let class = attribute(&function, "class")?;
             if class.as_deref() != Some(NVME_CLASS) || function.join("physfn").exists() {

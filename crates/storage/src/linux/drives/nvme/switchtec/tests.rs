@@ -100,12 +100,12 @@ fn a_node_has_a_fabric_once_a_switch_was_seen() {
     let (chassis, _) = chassis(&[]);
     let fabric = fabric(&chassis);
     let devices = std::mem::take(&mut chassis.state().devices);
-    assert!(!fabric.is_there().unwrap());
+    assert!(!fabric.has_switches().unwrap());
     chassis.state().devices = devices;
-    assert!(fabric.is_there().unwrap());
+    assert!(fabric.has_switches().unwrap());
     chassis.state().devices.clear();
     assert!(
-        fabric.is_there().unwrap(),
+        fabric.has_switches().unwrap(),
         "without its switches, the virtual functions do not count as drives"
     );
 }
@@ -364,8 +364,8 @@ fn an_allocation_is_created_attached_and_deleted_behind_the_switches() {
     let state = tempfile::tempdir().unwrap();
     let rabbit = Rabbit::start(&chassis, state.path());
     assert_eq!(rabbit.faults(), [None, None]);
-    let seen = rabbit.drives.inventory().unwrap().drives;
-    let mut places: Vec<_> = seen.iter().map(|drive| (drive.slot, &*drive.label)).collect();
+    let found_drives = rabbit.drives.inventory().unwrap().drives;
+    let mut places: Vec<_> = found_drives.iter().map(|drive| (drive.slot, &*drive.label)).collect();
     places.sort_unstable();
     assert_eq!(places, [(2, "15"), (11, "6")], "the label is the printed slot number");
     let compute: NodeName = "compute-10".parse().unwrap();
