@@ -41,7 +41,7 @@ pub(crate) trait Observer {
     /// those without a table. [`Observer::mapped`] does not see mappings without a table.
     fn unfinished(&self, volume: &Volume) -> Result<Activation, ObserveError>;
     /// Returns the mappings that an interrupted repair of an active RAID left.
-    fn beside(&self, volume: &Volume) -> Result<Vec<Unfinished>, ObserveError>;
+    fn unused_raid_parts(&self, volume: &Volume) -> Result<Vec<Unfinished>, ObserveError>;
     /// Reads LVM's report on these devices; LVM reads no other device.
     fn lvm(&self, devices: &[BlockDevice]) -> Result<LvmReport, ObserveError>;
     /// Lists all of device-mapper's devices.
@@ -276,7 +276,7 @@ fn complete(
     let logical = group.and_then(|group| group.volume(&volume.logical));
     match &mut lvm_state.activation {
         Activation::Active(mapped) if logical.is_some_and(LogicalVolume::is_partial) => {
-            mapped.unused_parts = observer.beside(volume)?;
+            mapped.unused_parts = observer.unused_raid_parts(volume)?;
         }
         Activation::Active(_) => {}
         activation => *activation = observer.unfinished(volume)?,

@@ -81,8 +81,11 @@ fn a_failure_at_every_step_leaks_nothing() {
             host.fail(after, fault);
             let first = converger.converge(&Desired::Allocated(allocation(0)));
             assert!(first.is_err(), "{fault:?} after {after}");
-            let made = ours(&host, 0).len();
-            assert!(made == if after < 16 { 0 } else { 16 }, "{fault:?} after {after}: {made}");
+            let created = ours(&host, 0).len();
+            assert!(
+                created == if after < 16 { 0 } else { 16 },
+                "{fault:?} after {after}: {created}"
+            );
             assert_eq!(free(&host) % (10 * MIB), (16 * 1024 * MIB) % (10 * MIB));
             let again = Converger::new(host.clone());
             again.converge(&Desired::Allocated(allocation(0))).unwrap();
@@ -121,10 +124,10 @@ fn a_crash_after_every_step_converges_and_leaks_nothing() {
                 }
             }
             Converger::new(host.clone()).converge(&wanted).unwrap();
-            let made = ours(&host, 0);
+            let created = ours(&host, 0);
             let drives: std::collections::BTreeSet<_> =
-                made.iter().map(|namespace| &namespace.id.subsystem).collect();
-            assert_eq!((made.len(), drives.len()), (16, 16), "after {after}, {cut}");
+                created.iter().map(|namespace| &namespace.id.subsystem).collect();
+            assert_eq!((created.len(), drives.len()), (16, 16), "after {after}, {cut}");
             assert_eq!(free(&host), 18 * 1024 * MIB - 160 * MIB, "after {after}, {cut}");
             Converger::new(host.clone()).converge(&Desired::Released(allocation(0).id)).unwrap();
             assert!(host.is_clean());
@@ -136,7 +139,7 @@ fn a_crash_after_every_step_converges_and_leaks_nothing() {
 fn a_pulled_drive_is_awaited_and_returns_unchanged() {
     let (host, converger) = rabbit(18);
     converger.converge(&Desired::Allocated(allocation(0))).unwrap();
-    let (wanted, made) = (reported_allocation(&host, 0), ours(&host, 0));
+    let (wanted, created) = (reported_allocation(&host, 0), ours(&host, 0));
     host.pull_drive(3);
     host.reboot();
     let seen = converger.converge(&Desired::Allocated(wanted.clone())).unwrap().observed;
@@ -153,7 +156,7 @@ fn a_pulled_drive_is_awaited_and_returns_unchanged() {
     assert_eq!(missing_namespaces(&wanted, &seen), []);
     let ids =
         |all: &[Namespace]| all.iter().map(|namespace| namespace.id.clone()).collect::<Vec<_>>();
-    assert_eq!(ids(&ours(&host, 0)), ids(&made));
+    assert_eq!(ids(&ours(&host, 0)), ids(&created));
 
     host.pull_drive(3);
     let error = converger.converge(&Desired::Released(wanted.id)).unwrap_err();

@@ -225,10 +225,10 @@ mod tests {
         let number = DeviceNumber { major: 259, minor: 1 };
         let path = PathBuf::from("/dev/nvme0n1");
         let devices = [BlockDevice { namespace, path, number }];
-        let made = |line| command(VolumeAction::CreateLogical, &devices, line);
+        let lvcreate = |line| command(VolumeAction::CreateLogical, &devices, line);
         let end = "--devices /dev/nvme0n1";
-        assert_eq!(made("--name lv vg"), format!("lvcreate --yes {end} --name lv vg"));
-        assert_eq!(made("--yes --name lv vg"), format!("lvcreate {end} --yes --name lv vg"));
+        assert_eq!(lvcreate("--name lv vg"), format!("lvcreate --yes {end} --name lv vg"));
+        assert_eq!(lvcreate("--yes --name lv vg"), format!("lvcreate {end} --yes --name lv vg"));
         let activated = command(VolumeAction::Activate, &devices, "-ay vg/lv");
         assert_eq!(activated, format!("lvchange {end} -ay vg/lv"));
     }

@@ -83,7 +83,7 @@ impl<'a> Lvm<'a> {
     }
 
     /// Rejects a RAID that is still being synchronised.
-    pub(super) fn is_in_sync(&self) -> Result<(), Rejection> {
+    pub(super) fn check_synchronised(&self) -> Result<(), Rejection> {
         match self.logical() {
             Some(logical) if logical.is_syncing() => Err(Rejection::Syncing {
                 volume: self.volume.to_string(),
@@ -95,7 +95,7 @@ impl<'a> Lvm<'a> {
 
     /// Rejects a volume on which the rabbit has not made this file system yet. A group of an earlier agent is not
     /// rejected for this reason, because it has no tag that records its file system.
-    pub(super) fn is_finished(&self, id: FileSystemId) -> Result<(), Rejection> {
+    pub(super) fn check_finished(&self, id: FileSystemId) -> Result<(), Rejection> {
         match self.report() {
             Some(_) if self.logical().is_none() => {
                 Err(Rejection::NoVolume { volume: self.volume.to_string() })
@@ -108,10 +108,10 @@ impl<'a> Lvm<'a> {
     }
 
     /// Rejects a volume that another program has mounted or open: that use must end first.
-    pub(super) fn is_idle(&self, temporary: Option<&MountedThing>) -> Result<(), Rejection> {
+    pub(super) fn check_unused(&self, temporary: Option<&MountedThing>) -> Result<(), Rejection> {
         let is_open = self.logical().is_some_and(|logical| logical.is_open);
         let busy = self.lvm_state.active().is_some_and(|active| {
-            is_open && temporary.is_none_or(|there| there.device != active.number)
+            is_open && temporary.is_none_or(|existing| existing.device != active.number)
         });
         let volume = || self.volume.to_string();
         if busy { Err(Rejection::StillMounted { volume: volume() }) } else { Ok(()) }
@@ -129,7 +129,7 @@ impl<'a> Lvm<'a> {
         self.group()?.volume(&self.volume.logical)
     }
 
-    fn all_devices(&self) -> Result<(), Rejection> {
+    fn check_all_devices(&self) -> Result<(), Rejection> {
         if self.state.missing.is_empty() && !self.state.devices.is_empty() {
             return Ok(());
         }
@@ -137,7 +137,7 @@ impl<'a> Lvm<'a> {
         Err(Rejection::NoDevice { volume: format!("volume {}", self.volume), missing })
     }
 
-    fn is_in_no_foreign_group(&self, report: &LvmReport) -> Result<(), Rejection> {
+    fn check_no_foreign_group(&self, report: &LvmReport) -> Result<(), Rejection> {
         let foreign = report.physical.iter().find_map(|physical| {
             let group = physical.group().filter(|group| *group != self.volume.group)?;
             Some((physical.device.clone(), group.to_owned()))

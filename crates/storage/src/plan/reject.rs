@@ -27,7 +27,7 @@ pub enum Rejection {
     #[error(
         "insufficient capacity: {requested} bytes are requested on at least {least} drives, but only {usable} of {drives} drives \
          have room and can be used{}: check the drives of this node, or delete other allocations",
-        crowded(.full)
+        full_drives(.full)
     )]
     TooFewDrives {
         requested: u64,
@@ -40,7 +40,7 @@ pub enum Rejection {
     #[error(
         "{requested} bytes are requested on at least {least} drives, but only {usable} of {drives} drives have room and can be \
          used now; {}: wait until these drives work again, or exchange them",
-        unusable(.faulty)
+        faulty_drives(.faulty)
     )]
     DrivesFaulty {
         requested: u64,
@@ -65,7 +65,7 @@ pub enum Rejection {
     },
     #[error(
         "{}: the agent does not replace namespaces that may hold data: bring the drives back, or delete the allocation and its data",
-        list(.missing)
+        missing_list(.missing)
     )]
     Lost { allocation: AllocationId, missing: Vec<Missing> },
     #[error(
@@ -80,7 +80,7 @@ pub enum Rejection {
     },
     #[error(
         "no device for {volume}: namespace {} is not visible on this node: wait until the rabbit attaches it, or check the PCIe link",
-        join(.missing)
+        namespace_list(.missing)
     )]
     NoDevice { volume: String, missing: Vec<NamespaceId> },
     #[error(
@@ -120,7 +120,7 @@ pub enum Rejection {
     NoActivation { volume: String },
     #[error(
         "zpool {pool} does not consist of exactly the allocation's devices{}: the agent leaves it alone; find out who made it",
-        differing(.strange, .unused)
+        difference(.strange, .unused)
     )]
     ForeignPool {
         pool: String,
@@ -226,19 +226,19 @@ impl Rejection {
     }
 }
 
-fn crowded(full: &[(Nqn, u32)]) -> String {
+fn full_drives(full: &[(Nqn, u32)]) -> String {
     let described =
         |(drive, most): &(Nqn, u32)| format!("; all {most} namespaces of {drive} are in use");
     full.iter().map(described).collect()
 }
 
-fn unusable(faulty: &[(Nqn, String)]) -> String {
+fn faulty_drives(faulty: &[(Nqn, String)]) -> String {
     let described = |(drive, fault): &(Nqn, String)| format!("{drive} cannot be used ({fault})");
     let described: Vec<_> = faulty.iter().map(described).collect();
     described.join(", ")
 }
 
-fn join(namespaces: &[NamespaceId]) -> String {
+fn namespace_list(namespaces: &[NamespaceId]) -> String {
     if namespaces.is_empty() {
         return "(the object lists no namespace)".to_owned();
     }
@@ -246,12 +246,12 @@ fn join(namespaces: &[NamespaceId]) -> String {
     names.join(", ")
 }
 
-fn list(missing: &[Missing]) -> String {
+fn missing_list(missing: &[Missing]) -> String {
     let described: Vec<_> = missing.iter().map(ToString::to_string).collect();
     described.join("; ")
 }
 
-fn differing(strange: &[String], unused: &[PathBuf]) -> String {
+fn difference(strange: &[String], unused: &[PathBuf]) -> String {
     let lies = (!strange.is_empty()).then(|| format!("it lies on {}", strange.join(", ")));
     let unused: Vec<_> = unused.iter().map(|path| path.display().to_string()).collect();
     let lacks = (!unused.is_empty()).then(|| format!("it lacks {}", unused.join(", ")));

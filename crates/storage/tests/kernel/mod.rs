@@ -75,8 +75,8 @@ fn a_device_too_small_for_a_file_system_is_rejected_with_numbers_and_removed() {
         let rabbit = lab.rabbit();
         for (asked, size) in [(1, 4096), (4097, 8192), (65_536, 65_536), (64 << 20, 64 << 20)] {
             let wanted = allocation(0, asked, &[]);
-            let made = allocate(lab, &wanted);
-            let fs = file_system(lab, 0, &made.id);
+            let created = allocate(lab, &wanted);
+            let fs = file_system(lab, 0, &created.id);
             let rejection = rejected(lab, &rabbit, &Desired::FileSystemReady(fs.clone()));
             let text = rejection.to_string();
             assert!(
@@ -95,8 +95,8 @@ fn a_device_too_small_for_a_file_system_is_rejected_with_numbers_and_removed() {
 #[test]
 fn a_mkfs_that_fails_on_a_small_device_for_another_reason_is_a_plain_failure() {
     with_lab(|lab| {
-        let made = allocate(lab, &allocation(0, 64 << 20, &[]));
-        let mut fs = file_system(lab, 0, &made.id);
+        let created = allocate(lab, &allocation(0, 64 << 20, &[]));
+        let mut fs = file_system(lab, 0, &created.id);
         for line in ["-d nonsense=1 $DEVICE", "-V >/dev/null; missing-tool $DEVICE"] {
             fs.mkfs = command(line);
             let error = converge(&lab.rabbit(), &Desired::FileSystemReady(fs.clone())).unwrap_err();
@@ -211,8 +211,9 @@ fn a_full_pool_disk_is_refused_with_numbers() {
 fn a_file_drive_whose_directory_was_moved_away_is_faulty_until_it_is_put_back() {
     with_lab(|lab| {
         let (rabbit, wanted) = (lab.rabbit(), allocation(0, SIZE, &[]));
-        let made = allocate(lab, &wanted);
-        let reported = vec![Reported { id: made.id.clone(), size: made.size, contested: false }];
+        let created = allocate(lab, &wanted);
+        let reported =
+            vec![Reported { id: created.id.clone(), size: created.size, contested: false }];
         let wanted = Desired::Allocated(Allocation { reported, ..wanted });
         let (drive, aside) = (lab.path().join("pool/drive-0"), lab.path().join("aside"));
         fs::rename(&drive, &aside).unwrap();
@@ -221,11 +222,11 @@ fn a_file_drive_whose_directory_was_moved_away_is_faulty_until_it_is_put_back() 
         assert_eq!((seen.drives[0].free(), seen.drives[0].fault.as_ref()), (0, Some(&fault)));
         let rejection = rejected(lab, &rabbit, &wanted);
         assert!(rejection.to_string().contains(&fault), "{rejection}");
-        assert!(allocate(lab, &allocation(1, SIZE, &[])).id.subsystem != made.id.subsystem);
+        assert!(allocate(lab, &allocation(1, SIZE, &[])).id.subsystem != created.id.subsystem);
 
         fs::rename(&aside, &drive).unwrap();
         settle(&rabbit, &wanted);
-        assert_eq!(namespace(lab, allocation(0, 0, &[]).id), Some(made));
+        assert_eq!(namespace(lab, allocation(0, 0, &[]).id), Some(created));
     });
 }
 

@@ -88,7 +88,7 @@ pub fn life(world: &dyn World) {
     fs.hooks.push(hook(fs.scope(), HookPoint::PreTeardown, "test -d $MOUNT_PATH"));
     let rabbit = world.rabbit();
     let steps = settle(&rabbit, &Desired::FileSystemReady(fs.clone()));
-    let made = [
+    let created = [
         "make physical volume",
         "make physical volume",
         "make volume group",
@@ -104,7 +104,7 @@ pub fn life(world: &dyn World) {
         "note that the file system is made",
         "deactivate",
     ];
-    starts(&steps, &made);
+    starts(&steps, &created);
     assert!(!is_active(&rabbit, &fs));
     assert!(settle(&rabbit, &Desired::FileSystemReady(fs.clone())).is_empty());
 

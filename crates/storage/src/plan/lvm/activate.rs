@@ -11,9 +11,9 @@ impl Lvm<'_> {
     /// Plans the steps that activate the volume on this node. The caller has checked that this is the right volume.
     pub(in crate::plan) fn activate(&self) -> Result<Vec<Step>, Rejection> {
         let volume = || self.volume.to_string();
-        self.all_devices()?;
+        self.check_all_devices()?;
         if let Some(report) = self.report() {
-            self.is_in_no_foreign_group(report)?;
+            self.check_no_foreign_group(report)?;
         }
         if self.logical().is_none() {
             return Err(Rejection::NoVolume { volume: volume() });
@@ -21,12 +21,17 @@ impl Lvm<'_> {
         let Some(step) = self.on_logical(VolumeAction::Activate, &self.lines.activate) else {
             return Err(Rejection::NoActivation { volume: volume() });
         };
-        Ok(self.clear_up().into_iter().chain(self.join()).chain([step]).collect())
+        Ok(self
+            .remove_leftover_mappings()
+            .into_iter()
+            .chain(self.join_lock_space())
+            .chain([step])
+            .collect())
     }
 
     /// Plans the removal of mappings that a command left because it was interrupted while it activated, deactivated or
     /// repaired the volume. A suspended mapping stays: LVM continues with it when it activates the volume.
-    pub(super) fn clear_up(&self) -> Vec<Step> {
+    pub(super) fn remove_leftover_mappings(&self) -> Vec<Step> {
         let removing = |mapping: &Unfinished| Step::RemoveMapping {
             name: mapping.name.clone(),
             number: mapping.number,
@@ -52,12 +57,12 @@ impl Lvm<'_> {
     }
 
     /// Plans the steps that remove all leftovers of the volume from this node.
-    pub(in crate::plan) fn clean_up(&self) -> Vec<Step> {
-        self.resume().map_or_else(|| self.clear_up(), |step| vec![step])
+    pub(in crate::plan) fn resume_or_remove_leftovers(&self) -> Vec<Step> {
+        self.resume().map_or_else(|| self.remove_leftover_mappings(), |step| vec![step])
     }
 
     /// Plans the step with which this node joins the group's lock space, unless it has joined already.
-    pub(super) fn join(&self) -> Option<Step> {
+    pub(super) fn join_lock_space(&self) -> Option<Step> {
         let outside = !self.lvm_state.in_lock_space;
         outside.then(|| self.on_group(VolumeAction::StartLocks, &self.lines.lock_start)).flatten()
     }
@@ -71,7 +76,7 @@ impl Lvm<'_> {
 
     /// Plans the deactivation of the volume. With the group's last volume, the node also leaves the lock space.
     pub(in crate::plan) fn deactivate_and_stop_locks(&self) -> Vec<Step> {
-        let mut steps = self.clean_up();
+        let mut steps = self.resume_or_remove_leftovers();
         if self.is_suspended() {
             return steps;
         }

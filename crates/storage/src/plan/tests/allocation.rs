@@ -44,12 +44,12 @@ fn refused(wanted: &Allocation, observed: &Observed) -> Rejection {
 
 /// Returns for each creation of a namespace the drive's slot, the size and the member count.
 fn creations(steps: &[Step]) -> Vec<(u32, u64, u16)> {
-    let made = steps.iter().map(|step| {
+    let created = steps.iter().map(|step| {
         let Step::CreateNamespace { drive, size, members, .. } = step else { panic!("{step}") };
         let slot = (0..99).find(|slot| nqn(*slot) == *drive).unwrap();
         (slot, *size, *members)
     });
-    made.collect()
+    created.collect()
 }
 
 #[test]
@@ -58,13 +58,13 @@ fn the_freest_drives_take_equal_shares_rounded_to_blocks() {
     observed.drives[3].allocated = 10 * MIB;
     observed.drives[7].fault = Some("gone".into());
     observed.drives[9].warnings = vec![DriveWarning::ReadOnly];
-    let made = creations(&steps(&over(16, 14, &[]), &observed));
-    let slots: Vec<_> = made.iter().map(|step| step.0).collect();
+    let created = creations(&steps(&over(16, 14, &[]), &observed));
+    let slots: Vec<_> = created.iter().map(|step| step.0).collect();
     assert_eq!(slots, [0, 1, 2, 4, 5, 6, 8, 10, 11, 12, 13, 14, 15, 16, 17, 3]);
-    assert!(made.iter().all(|step| (step.1, step.2) == (4096, 16)), "30000 / 16, rounded up");
+    assert!(created.iter().all(|step| (step.1, step.2) == (4096, 16)), "30000 / 16, rounded up");
     let fourteen = Observed { drives: observed.drives[..16].to_vec(), ..observed };
-    let made = super::allocation::creations(&steps(&over(16, 14, &[]), &fourteen));
-    assert_eq!(made.len(), 14, "14 drives are enough when two of sixteen cannot be used");
+    let created = super::allocation::creations(&steps(&over(16, 14, &[]), &fourteen));
+    assert_eq!(created.len(), 14, "14 drives are enough when two of sixteen cannot be used");
 }
 
 #[test]

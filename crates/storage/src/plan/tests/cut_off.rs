@@ -56,17 +56,17 @@ fn an_empty_group_that_is_not_yet_shared_is_created_again() {
         fs
     };
     let all = [(1, false), (3, false)];
-    let made = |fs: &FileSystem, volumes: Vec<_>, is_shared| {
+    let next_command = |fs: &FileSystem, volumes: Vec<_>, is_shared| {
         let mut observed = observation(fs, &all, volumes);
         let group = &mut state(&mut observed).report.as_mut().unwrap().groups[0];
         (group.missing, group.is_shared) = (0, is_shared);
         repaired(fs, &observed)[0].clone()
     };
     let fs = shared("--shared $VG $DEVICE_LIST");
-    assert_eq!(made(&fs, Vec::new(), false), "vgremove vg");
-    assert_eq!(made(&fs, Vec::new(), true), "lvcreate vg/lv-0");
-    assert_eq!(made(&fs, vec![logical(1, "")], false), "lvcreate vg/lv-0");
-    assert_eq!(made(&shared("$VG $DEVICE_LIST"), Vec::new(), false), "lvcreate vg/lv-0");
+    assert_eq!(next_command(&fs, Vec::new(), false), "vgremove vg");
+    assert_eq!(next_command(&fs, Vec::new(), true), "lvcreate vg/lv-0");
+    assert_eq!(next_command(&fs, vec![logical(1, "")], false), "lvcreate vg/lv-0");
+    assert_eq!(next_command(&shared("$VG $DEVICE_LIST"), Vec::new(), false), "lvcreate vg/lv-0");
 }
 
 /// Returns a RAID whose parts are visible, as a killed `lvcreate` leaves it.
@@ -162,11 +162,12 @@ fn parts_that_a_repair_replaced_are_removed_before_the_lost_device() {
         let tags = vec![LogicalVolume::tag_of(fs_id(1))];
         vec![LogicalVolume { tags, ..logical(0, "") }, old("lv-0_rimage_1_extracted"), old(other)]
     };
-    let made = |other: &str| observation(&raid(0), &[(1, false), (3, false)], volumes(other));
+    let observation_with =
+        |other: &str| observation(&raid(0), &[(1, false), (3, false)], volumes(other));
     let replaced = ["lvremove vg/lv-0_rimage_1_extracted", "lvremove vg/lv-0_rmeta_1_extracted"];
-    let steps = repaired(&raid(0), &made("lv-0_rmeta_1_extracted"));
+    let steps = repaired(&raid(0), &observation_with("lv-0_rmeta_1_extracted"));
     assert_eq!(steps, [&replaced[..], &["vgreduce vg"]].concat());
-    let mut still = made("lv-0_rmeta_1_extracted");
+    let mut still = observation_with("lv-0_rmeta_1_extracted");
     state(&mut still).activation = Activation::Suspended(NUMBER);
     assert_eq!(
         repaired(&raid(0), &still),
@@ -175,7 +176,7 @@ fn parts_that_a_repair_replaced_are_removed_before_the_lost_device() {
     );
     // A part of another volume remains until that volume is repaired, and the lost device stays in the group until
     // then.
-    assert_eq!(repaired(&raid(0), &made("lv-1_rmeta_1_extracted")), replaced[..1]);
+    assert_eq!(repaired(&raid(0), &observation_with("lv-1_rmeta_1_extracted")), replaced[..1]);
 }
 
 #[test]
@@ -195,7 +196,7 @@ fn a_mount_of_a_suspended_device_does_not_count_as_unmounted() {
     let raw = MountedThing {
         kind: FileSystemKind::Raw.as_str().into(),
         device: NUMBER,
-        ..there(fs_id(0))
+        ..xfs_mount(fs_id(0))
     };
     let path = PathState::File { empty: false };
     observed.target = Some(TargetState { path, mounted: Some(raw), ..TargetState::default() });

@@ -27,11 +27,11 @@ fn an_unread_device_is_not_blank() {
     let unseen = VolumeState { signature: None, ..visible(Signature::Blank) };
     let observed = Observed { volume: Some(unseen), ..Observed::default() };
     let device = || "/dev/loop7".into();
-    let made = plan(&Desired::FileSystemReady(file_system()), &observed);
-    assert_eq!(made, Err(Rejection::SignatureUnread { device: device() }));
+    let planned = plan(&Desired::FileSystemReady(file_system()), &observed);
+    assert_eq!(planned, Err(Rejection::SignatureUnread { device: device() }));
     let mounted = plan(&Desired::Mounted(mount()), &observed);
     assert_eq!(mounted, Err(Rejection::SignatureUnread { device: device() }));
-    let text = made.unwrap_err().to_string();
+    let text = planned.unwrap_err().to_string();
     let (what, remedy) =
         ("/dev/loop7 could not be read", "the agent tries again; if this stays, check");
     assert!(text.starts_with(what) && text.contains(remedy), "{text}");

@@ -112,7 +112,7 @@ fn an_interrupted_unmount_continues_with_the_next_step() {
 fn empty_lines_skip_the_step_and_its_checks() {
     let skipped = Mount { mount: None, unmount: None, owner: None, hooks: Vec::new(), ..mount() };
     let foreign =
-        TargetState { mounted: Some(there(fs_id(9))), ..mounted_by(Owner { uid: 0, gid: 0 }) };
+        TargetState { mounted: Some(xfs_mount(fs_id(9))), ..mounted_by(Owner { uid: 0, gid: 0 }) };
     for desired in [Desired::Mounted(skipped.clone()), Desired::Unmounted(skipped)] {
         assert_eq!(plan(&desired, &observation(foreign.clone())), Ok(vec![]));
     }
@@ -121,22 +121,28 @@ fn empty_lines_skip_the_step_and_its_checks() {
 #[test]
 fn a_mount_that_is_not_the_desired_mount_is_rejected_and_not_unmounted() {
     let bare = Mount { hooks: Vec::new(), owner: None, ..mount() };
-    let at = |there: MountedThing| {
-        observation(TargetState { mounted: Some(there), ..mounted_by(Owner { uid: 0, gid: 0 }) })
+    let at = |existing: MountedThing| {
+        observation(TargetState { mounted: Some(existing), ..mounted_by(Owner { uid: 0, gid: 0 }) })
     };
-    let unreadable =
-        MountedThing { superblock: Superblock::Unknown, namespace: Some(id(1)), ..there(fs_id(0)) };
-    for ours in [there(fs_id(0)), unreadable] {
+    let unreadable = MountedThing {
+        superblock: Superblock::Unknown,
+        namespace: Some(id(1)),
+        ..xfs_mount(fs_id(0))
+    };
+    for ours in [xfs_mount(fs_id(0)), unreadable] {
         assert_eq!(plan(&Desired::Mounted(bare.clone()), &at(ours.clone())), Ok(vec![]));
         assert_eq!(plan(&Desired::Unmounted(bare.clone()), &at(ours)).unwrap().len(), 2);
     }
-    let subdirectory = MountedThing { root: "/sub".into(), ..there(fs_id(0)) };
-    let ext4 = MountedThing { kind: "ext4".into(), ..there(fs_id(0)) };
+    let subdirectory = MountedThing { root: "/sub".into(), ..xfs_mount(fs_id(0)) };
+    let ext4 = MountedThing { kind: "ext4".into(), ..xfs_mount(fs_id(0)) };
     let elsewhere = MountedThing { namespace: Some(id(2)), ..unknown() };
     // An admin created another file system on our namespace.
-    let remade =
-        MountedThing { superblock: Superblock::Foreign, namespace: Some(id(1)), ..there(fs_id(0)) };
-    for other in [there(fs_id(1)), subdirectory, ext4, elsewhere, remade] {
+    let remade = MountedThing {
+        superblock: Superblock::Foreign,
+        namespace: Some(id(1)),
+        ..xfs_mount(fs_id(0))
+    };
+    for other in [xfs_mount(fs_id(1)), subdirectory, ext4, elsewhere, remade] {
         let rejection = plan(&Desired::Mounted(bare.clone()), &at(other.clone())).unwrap_err();
         assert!(matches!(rejection, Rejection::Occupied { .. }), "{other:?}");
         assert_eq!(rejection.class(), RejectionClass::InTheWay);
@@ -159,7 +165,7 @@ fn a_raw_device_is_owned_by_root_again_after_its_unmount() {
         kind: "none".into(),
         superblock: Superblock::Unknown,
         namespace: Some(id(1)),
-        ..there(fs_id(0))
+        ..xfs_mount(fs_id(0))
     };
     let target = TargetState {
         path: PathState::BlockDevice,
@@ -215,13 +221,13 @@ fn a_file_is_written_into_the_mount_until_it_has_its_contents() {
     let all = steps(&lustre, observation(TargetState::default()));
     assert_eq!(all[all.len() - 2..], ["change the owner of /mnt/nnf/wf-0 to 5:6", written]);
 
-    let there = MountedThing {
+    let existing = MountedThing {
         source: "10.0.0.1@tcp:/fs".into(),
         kind: "lustre".into(),
         root: "/".into(),
         ..unknown()
     };
-    let on = TargetState { mounted: Some(there), ..mounted_by(ours) };
+    let on = TargetState { mounted: Some(existing), ..mounted_by(ours) };
     let with = |file| Observed { file, ..observation(on.clone()) };
     assert!(steps(&lustre, with(wanted)).is_empty());
     for other in [None, file("{", ours), file("{}\n", roots)] {
@@ -257,7 +263,7 @@ fn a_lustre_client_is_known_by_its_servers_address() {
         ("host:/fs", "host:/fs", "lustre", true),
         ("host:/fs", "host:/fs", "nfs", false),
     ] {
-        let there = MountedThing { source: source.into(), kind: kind.into(), ..unknown() };
-        assert_eq!(mount::is_client(wanted, &there), is_it, "{wanted}: {kind} {source}");
+        let existing = MountedThing { source: source.into(), kind: kind.into(), ..unknown() };
+        assert_eq!(mount::is_client(wanted, &existing), is_it, "{wanted}: {kind} {source}");
     }
 }

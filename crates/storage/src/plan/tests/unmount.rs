@@ -8,7 +8,7 @@ use crate::observed::{Activation, LvmReport, LvmState, Mapped};
 #[test]
 fn an_unmount_removes_only_uncovered_mounts_of_its_own() {
     let bare = Mount { hooks: Vec::new(), owner: None, ..mount() };
-    let (ours, foreign) = (there(fs_id(0)), tmpfs());
+    let (ours, foreign) = (xfs_mount(fs_id(0)), tmpfs());
     let unmount = "unmount /mnt/nnf/wf-0: /mnt/nnf/wf-0";
     let remove = "remove mount point /mnt/nnf/wf-0";
     let covered = Err("/mnt/nnf/wf-0");
@@ -72,9 +72,9 @@ fn an_unreachable_mount_is_reported_as_covered() {
         steps_or_cover(plan(&Desired::Unmounted(bare.clone()), &observation(target)))
     };
     let through = || PathState::ThroughMount { at: "/mnt/nnf/parent".into() };
-    assert_eq!(at(through(), vec![there(fs_id(0))]), Err("/mnt/nnf/parent".into()));
-    assert_eq!(at(through(), vec![tmpfs(), there(fs_id(1))]), Ok(vec![]));
-    assert_eq!(at(PathState::Absent, vec![there(fs_id(0))]), Err("/mnt/nnf".into()));
+    assert_eq!(at(through(), vec![xfs_mount(fs_id(0))]), Err("/mnt/nnf/parent".into()));
+    assert_eq!(at(through(), vec![tmpfs(), xfs_mount(fs_id(1))]), Ok(vec![]));
+    assert_eq!(at(PathState::Absent, vec![xfs_mount(fs_id(0))]), Err("/mnt/nnf".into()));
 }
 
 /// The hooks of our mount, which no longer exists, run; the foreign mount in its place stays.
@@ -98,10 +98,10 @@ fn hooks_of_a_mount_that_a_foreign_mount_replaced_still_run() {
 fn only_mounts_unmounts_the_last_mount_first() {
     let anonymous = unknown();
     let mounts = vec![
-        (point("/mnt/nnf/a"), there(fs_id(0))),
+        (point("/mnt/nnf/a"), xfs_mount(fs_id(0))),
         (point("/mnt/nnf/theirs"), anonymous),
-        (point("/mnt/nnf/a/b"), there(fs_id(1))),
-        (point("/mnt/nnf/kept"), there(fs_id(2))),
+        (point("/mnt/nnf/a/b"), xfs_mount(fs_id(1))),
+        (point("/mnt/nnf/kept"), xfs_mount(fs_id(2))),
     ];
     let observed = Observed { mounts, ..Observed::default() };
     let expected = [
@@ -118,7 +118,7 @@ fn only_mounts_unmounts_the_last_mount_first() {
 
 #[test]
 fn only_mounts_rejects_a_covered_mount_after_all_other_unmounts() {
-    let ours = |path, index| (point(path), there(fs_id(index)));
+    let ours = |path, index| (point(path), xfs_mount(fs_id(index)));
     let mounts = [
         ours("/mnt/nnf/same", 0),
         ours("/mnt/nnf/wf/node-0", 1),

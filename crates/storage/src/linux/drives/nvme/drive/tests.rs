@@ -87,8 +87,8 @@ fn names(drive: &NvmeDrive) -> Vec<String> {
 fn a_namespace_is_created_attached_detached_erased_and_deleted() {
     let bench = Bench::new(17);
     let drive = bench.start();
-    let made = drive.create(allocation(0), wanted_size(8 * MIB), 1).unwrap();
-    assert_eq!(made, Some(Created { nsid: 1, to_zero: false }));
+    let created = drive.create(allocation(0), wanted_size(8 * MIB), 1).unwrap();
+    assert_eq!(created, Some(Created { nsid: 1, to_zero: false }));
     assert_eq!(drive.create(allocation(0), wanted_size(8 * MIB), 1).unwrap(), None, "it has one");
     assert_eq!(drive.look().unwrap().drive.free(), 56 * MIB);
 
@@ -116,10 +116,10 @@ fn commands_beside(others: u32) -> u32 {
         drive.create(allocation(other), wanted_size(MIB), 1).unwrap();
     }
     let before = bench.simulated.state().answered;
-    let made = drive.create(allocation(0), wanted_size(MIB), 1).unwrap().unwrap();
-    drive.attach(made.nsid, Endpoint::Rabbit, &node("rabbit-1")).unwrap();
-    drive.detach(made.nsid, &node("rabbit-1")).unwrap();
-    drive.delete(made.nsid, allocation(0)).unwrap();
+    let created = drive.create(allocation(0), wanted_size(MIB), 1).unwrap().unwrap();
+    drive.attach(created.nsid, Endpoint::Rabbit, &node("rabbit-1")).unwrap();
+    drive.detach(created.nsid, &node("rabbit-1")).unwrap();
+    drive.delete(created.nsid, allocation(0)).unwrap();
     bench.simulated.state().answered - before
 }
 
@@ -250,9 +250,9 @@ fn a_drive_that_formats_all_namespaces_at_once_is_not_formatted() {
         let bench = Bench::new(17);
         let drive = bench.start();
         let other = bench.plant(MIB);
-        let made = drive.create(allocation(0), wanted_size(MIB), 1).unwrap().unwrap();
+        let created = drive.create(allocation(0), wanted_size(MIB), 1).unwrap().unwrap();
         bench.simulated.state().format = bits;
-        let error = drive.delete(made.nsid, allocation(0)).unwrap_err();
+        let error = drive.delete(created.nsid, allocation(0)).unwrap_err();
         assert!(error.to_string().contains("erases every namespace"), "{error}");
         assert!(!bench.simulated.state().namespaces[&other].erased, "FNA {bits:02b}b");
     }
@@ -407,8 +407,8 @@ fn blocks_that_may_hold_old_data_count_only_once_they_are_zero() {
     let bench = Bench::new(17);
     bench.simulated.state().reads_zero = false;
     let drive = bench.start();
-    let made = drive.create(allocation(0), wanted_size(MIB), 1).unwrap();
-    assert_eq!(made, Some(Created { nsid: 1, to_zero: true }));
+    let created = drive.create(allocation(0), wanted_size(MIB), 1).unwrap();
+    assert_eq!(created, Some(Created { nsid: 1, to_zero: true }));
     assert_eq!(owners(&bench.start()), [NamespaceOwner::Partial(allocation(0))], "crashed here");
     drive.ledger.record_zeroed(1).unwrap();
     assert_eq!(owners(&drive), [NamespaceOwner::Ours(allocation(0))]);

@@ -349,13 +349,13 @@ fn delete(id: &NamespaceId, index: u32) -> Step {
 }
 
 fn create(rabbit: &Rabbit, index: u8) -> Result<(), String> {
-    let made = rabbit.drives.apply(&Step::CreateNamespace {
+    let created = rabbit.drives.apply(&Step::CreateNamespace {
         allocation: allocation(index.into()),
         drive: nqn(index),
         size: 8 * MIB,
         members: 1,
     });
-    made.map_err(|error| error.to_string())
+    created.map_err(|error| error.to_string())
 }
 
 #[test]
