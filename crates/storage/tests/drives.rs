@@ -142,8 +142,8 @@ fn a_pulled_drive_is_awaited_and_returns_unchanged() {
     let (wanted, created) = (reported_allocation(&host, 0), ours(&host, 0));
     host.pull_drive(3);
     host.reboot();
-    let seen = converger.converge(&Desired::Allocated(wanted.clone())).unwrap().observed;
-    let lost = missing_namespaces(&wanted, &seen);
+    let observed = converger.converge(&Desired::Allocated(wanted.clone())).unwrap().observed;
+    let lost = missing_namespaces(&wanted, &observed);
     let [lost] = &lost[..] else { panic!("{lost:?}") };
     assert!(
         lost.to_string().ends_with("drive-3 cannot be reached: it is not plugged in"),
@@ -152,8 +152,8 @@ fn a_pulled_drive_is_awaited_and_returns_unchanged() {
     assert_eq!(ours(&host, 0).iter().filter(|namespace| namespace.device.is_some()).count(), 15);
 
     host.put_drive_back(3);
-    let seen = converger.converge(&Desired::Allocated(wanted.clone())).unwrap().observed;
-    assert_eq!(missing_namespaces(&wanted, &seen), []);
+    let observed = converger.converge(&Desired::Allocated(wanted.clone())).unwrap().observed;
+    assert_eq!(missing_namespaces(&wanted, &observed), []);
     let ids =
         |all: &[Namespace]| all.iter().map(|namespace| namespace.id.clone()).collect::<Vec<_>>();
     assert_eq!(ids(&ours(&host, 0)), ids(&created));
@@ -180,8 +180,8 @@ fn a_replaced_drive_gets_a_successor_and_none_of_its_namespaces_is_deleted() {
         let _ = Converger::new(host.clone()).converge(&Desired::Allocated(wanted.clone()));
     }
     host.fail(usize::MAX, Fault::Before);
-    let seen = converger.converge(&Desired::Allocated(wanted.clone())).unwrap().observed;
-    assert_eq!(missing_namespaces(&wanted, &seen), []);
+    let observed = converger.converge(&Desired::Allocated(wanted.clone())).unwrap().observed;
+    assert_eq!(missing_namespaces(&wanted, &observed), []);
     let now = ours(&host, 0);
     assert_eq!(now.len(), 16);
     assert!(
@@ -189,7 +189,7 @@ fn a_replaced_drive_gets_a_successor_and_none_of_its_namespaces_is_deleted() {
         "{now:?}"
     );
     let of_old = |namespace: &&Namespace| namespace.owner == NamespaceOwner::Replaced(wanted.id);
-    assert_eq!(seen.namespaces.iter().filter(of_old).count(), 1);
+    assert_eq!(observed.namespaces.iter().filter(of_old).count(), 1);
     assert_eq!(converger.plan(&Desired::Allocated(reported_allocation(&host, 0))).unwrap(), []);
     for after in 0..3 {
         host.fail(after, Fault::After);
@@ -197,7 +197,7 @@ fn a_replaced_drive_gets_a_successor_and_none_of_its_namespaces_is_deleted() {
     }
     host.fail(usize::MAX, Fault::Before);
     converger.converge(&Desired::Released(wanted.id)).unwrap();
-    let seen = host.observe(&Desired::Inventory).unwrap();
-    assert!(seen.namespaces.is_empty(), "the records are gone: {:?}", seen.namespaces);
-    assert_eq!(seen.drives.len(), 18, "the replaced drive is not awaited");
+    let observed = host.observe(&Desired::Inventory).unwrap();
+    assert!(observed.namespaces.is_empty(), "the records are gone: {:?}", observed.namespaces);
+    assert_eq!(observed.drives.len(), 18, "the replaced drive is not awaited");
 }

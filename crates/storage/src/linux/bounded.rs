@@ -234,7 +234,9 @@ mod tests {
         let error = calls.run("vg-0", hang).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         assert!(error.to_string().contains("did not end within 1 s (thread "), "{error}");
-        let again = calls.run("vg-0", || unreachable!("it is stuck")).unwrap_err();
+        let again = calls
+            .run("vg-0", || unreachable!("the earlier call under this name still hangs"))
+            .unwrap_err();
         assert_eq!(again.kind(), io::ErrorKind::TimedOut);
         assert_eq!(calls.run("vg-1", || 7).unwrap(), 7, "a call under another name is not blocked");
 
@@ -257,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn work_run_to_the_end_does_not_see_that_it_was_given_up() {
+    fn to_the_end_hides_from_its_work_that_the_caller_stopped_waiting() {
         give_up();
         assert!(!to_the_end(is_given_up) && is_given_up());
     }
@@ -282,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn two_hanging_calls_are_both_remembered_and_both_see_that_they_were_given_up() {
+    fn two_hanging_calls_are_both_remembered_and_both_see_that_their_callers_stopped_waiting() {
         let changes = BoundedCalls::of_changes(Duration::from_millis(50));
         let (first, held_first) = channel::<()>();
         let (second, held_second) = channel::<()>();
@@ -308,10 +310,10 @@ mod tests {
         });
         assert_eq!(changes.stuck.lock()["drive"].len(), 2);
         drop(first);
-        assert!(given_up.recv().unwrap(), "it was given up");
+        assert!(given_up.recv().unwrap(), "the call sees that its caller has stopped waiting");
         assert!(changes.unended("drive").is_some(), "the other call still runs");
         drop(second);
-        assert!(given_up.recv().unwrap(), "it was given up");
+        assert!(given_up.recv().unwrap(), "the call sees that its caller has stopped waiting");
         for stuck in changes.stuck.lock().remove("drive").unwrap_or_default() {
             stuck.thread.join().unwrap();
         }

@@ -264,7 +264,11 @@ mod tests {
         let (release, held) = std::sync::mpsc::channel::<()>();
         let hang = move || held.recv().ok();
         assert_eq!(in_time(-7, hang), None);
-        assert_eq!(in_time(-7, || unreachable!("it hangs") as Option<()>), None);
+        assert_eq!(
+            in_time(-7, || unreachable!("the earlier read of this process still hangs")
+                as Option<()>),
+            None
+        );
         assert!(mappings(&Process::myself().unwrap()).is_some_and(|maps| maps.len() > 0));
         drop(release);
     }

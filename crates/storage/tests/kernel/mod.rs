@@ -35,14 +35,14 @@ use crate::{
     },
 };
 
-fn blank(lab: &Lab, mkfs: &str) -> FileSystem {
+fn file_system_with_mkfs(lab: &Lab, mkfs: &str) -> FileSystem {
     let namespace = allocate(lab, &allocation(0, SIZE, &[]));
     let mut fs = file_system(lab, 0, &namespace.id);
     fs.mkfs = command(mkfs);
     fs
 }
 
-fn mends(lab: &Lab, mut fs: FileSystem) {
+fn settle_with_valid_mkfs_line(lab: &Lab, mut fs: FileSystem) {
     fs.mkfs = command("$DEVICE");
     settle(&lab.rabbit(), &Desired::FileSystemReady(fs.clone()));
     settle(&lab.rabbit(), &Desired::Mounted(mount_of(&fs, lab.point("mended"))));
@@ -51,20 +51,20 @@ fn mends(lab: &Lab, mut fs: FileSystem) {
 #[test]
 fn a_failing_mkfs_is_reported_with_its_stderr() {
     with_lab(|lab| {
-        let fs = blank(lab, "-d nonsense=1 $DEVICE");
+        let fs = file_system_with_mkfs(lab, "-d nonsense=1 $DEVICE");
         let error = converge(&lab.rabbit(), &Desired::FileSystemReady(fs.clone())).unwrap_err();
         assert!(chain(&error).contains("unknown option -d nonsense"), "{}", chain(&error));
-        mends(lab, fs);
+        settle_with_valid_mkfs_line(lab, fs);
     });
 }
 
 #[test]
 fn a_mkfs_without_effect_is_a_failure() {
     with_lab(|lab| {
-        let fs = blank(lab, "-V # $DEVICE");
+        let fs = file_system_with_mkfs(lab, "-V # $DEVICE");
         let error = converge(&lab.rabbit(), &Desired::FileSystemReady(fs.clone())).unwrap_err();
         assert!(chain(&error).contains("does not exist"), "{}", chain(&error));
-        mends(lab, fs);
+        settle_with_valid_mkfs_line(lab, fs);
     });
 }
 
@@ -73,8 +73,8 @@ fn a_mkfs_without_effect_is_a_failure() {
 fn a_device_too_small_for_a_file_system_is_rejected_with_numbers_and_removed() {
     with_lab(|lab| {
         let rabbit = lab.rabbit();
-        for (asked, size) in [(1, 4096), (4097, 8192), (65_536, 65_536), (64 << 20, 64 << 20)] {
-            let wanted = allocation(0, asked, &[]);
+        for (requested, size) in [(1, 4096), (4097, 8192), (65_536, 65_536), (64 << 20, 64 << 20)] {
+            let wanted = allocation(0, requested, &[]);
             let created = allocate(lab, &wanted);
             let fs = file_system(lab, 0, &created.id);
             let rejection = rejected(lab, &rabbit, &Desired::FileSystemReady(fs.clone()));
@@ -134,7 +134,10 @@ fn mkfs_that_hangs_is_killed_with_all_its_children() {
         let short = Lab::with_deadline(Duration::from_secs(5));
         let fifo = short.path().join("fifo");
         nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
-        let stuck = blank(&short, &format!("-V; exec 3> {}; sleep 3600 | cat", fifo.display()));
+        let stuck = file_system_with_mkfs(
+            &short,
+            &format!("-V; exec 3> {}; sleep 3600 | cat", fifo.display()),
+        );
         // The read reaches end of file when the last process that inherited descriptor 3 is dead.
         let all_dead = std::thread::spawn(move || fs::read(fifo).unwrap());
         let error =
@@ -154,7 +157,10 @@ fn mkfs_that_hangs_is_killed_with_all_its_children() {
 fn mkfs_that_is_killed_converges() {
     with_lab(|lab| {
         for moment in 1..=20 {
-            let mut fs = blank(lab, &format!("$DEVICE & sleep 0.{moment:03}; kill -9 $!; wait $!"));
+            let mut fs = file_system_with_mkfs(
+                lab,
+                &format!("$DEVICE & sleep 0.{moment:03}; kill -9 $!; wait $!"),
+            );
             // The command fails or succeeds, depending on the moment at which it is killed.
             let _ = converge(&lab.rabbit(), &Desired::FileSystemReady(fs.clone()));
             let left = signature(&lab.rabbit(), &fs);
@@ -217,9 +223,12 @@ fn a_file_drive_whose_directory_was_moved_away_is_faulty_until_it_is_put_back() 
         let wanted = Desired::Allocated(Allocation { reported, ..wanted });
         let (drive, aside) = (lab.path().join("pool/drive-0"), lab.path().join("aside"));
         fs::rename(&drive, &aside).unwrap();
-        let seen = rabbit.observe(&Desired::Inventory).unwrap();
+        let observed = rabbit.observe(&Desired::Inventory).unwrap();
         let fault = format!("its directory {} is missing: put it back", drive.display());
-        assert_eq!((seen.drives[0].free(), seen.drives[0].fault.as_ref()), (0, Some(&fault)));
+        assert_eq!(
+            (observed.drives[0].free(), observed.drives[0].fault.as_ref()),
+            (0, Some(&fault))
+        );
         let rejection = rejected(lab, &rabbit, &wanted);
         assert!(rejection.to_string().contains(&fault), "{rejection}");
         assert!(allocate(lab, &allocation(1, SIZE, &[])).id.subsystem != created.id.subsystem);
@@ -342,7 +351,7 @@ fn a_link_that_a_user_plants_in_a_tree_is_not_followed() {
 #[test]
 fn a_failing_hook_is_reported_and_retried() {
     with_lab(|lab| {
-        let mut fs = blank(lab, "$DEVICE");
+        let mut fs = file_system_with_mkfs(lab, "$DEVICE");
         let mark = lab.path().join("mark");
         let line = format!("echo trouble >&2; test -e {}", mark.display());
         fs.hooks.push(hook(fs.scope(), HookPoint::PostSetup, &line));

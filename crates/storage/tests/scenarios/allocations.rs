@@ -20,7 +20,11 @@ pub fn life(world: &dyn World) {
 
     wanted.access.clear();
     settle(&rabbit, &Desired::Allocated(wanted.clone()));
-    assert_eq!(namespace(world, wanted.id).unwrap().device, None, "no host reaches it");
+    assert_eq!(
+        namespace(world, wanted.id).unwrap().device,
+        None,
+        "no host has access to the namespace"
+    );
 
     settle(&rabbit, &Desired::Released(wanted.id));
     assert_eq!(namespace(world, wanted.id), None);

@@ -146,11 +146,11 @@ pub fn only_mounts_goes_on(world: &dyn World) {
 
 /// A foreign mount that covers our mount, at its mount point or at a parent, stays; our covered mount stays too.
 pub fn covered(world: &dyn World) {
-    let (_, zero) = create_file_system(world, 0);
-    let (_, one) = create_file_system(world, 1);
+    let (_, first) = create_file_system(world, 0);
+    let (_, second) = create_file_system(world, 1);
     let rabbit = world.rabbit();
-    let same = mount_of(&zero, world.point("same"));
-    let child = mount_of(&one, world.point("wf-0/node-0"));
+    let same = mount_of(&first, world.point("same"));
+    let child = mount_of(&second, world.point("wf-0/node-0"));
     for (mount, over) in [(&same, world.point("same")), (&child, world.point("wf-0"))] {
         settle(&rabbit, &Desired::Mounted(mount.clone()));
         world.plant_mount(&over);

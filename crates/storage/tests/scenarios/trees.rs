@@ -93,10 +93,12 @@ pub fn root_in_the_way(world: &dyn World) {
 /// The root of a tree stays as long as there are mounts in the tree.
 pub fn with_mounts(world: &dyn World) {
     let rabbit = world.rabbit();
-    let (_, zero) = create_file_system(world, 0);
-    let (_, one) = create_file_system(world, 1);
-    let mounts =
-        [mount_of(&zero, world.point("wf-0/node-0")), mount_of(&one, world.point("wf-0/node-1"))];
+    let (_, first) = create_file_system(world, 0);
+    let (_, second) = create_file_system(world, 1);
+    let mounts = [
+        mount_of(&first, world.point("wf-0/node-0")),
+        mount_of(&second, world.point("wf-0/node-1")),
+    ];
     for mount in &mounts {
         settle(&rabbit, &Desired::Mounted(mount.clone()));
     }

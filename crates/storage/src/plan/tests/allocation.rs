@@ -217,7 +217,7 @@ fn an_unreported_allocation_is_completed_on_other_drives_after_a_crash() {
         RejectionClass::Lost,
         "the missing namespace may be on the unreadable drive"
     );
-    assert!(refusal.to_string().contains("drive-1 cannot (its ledger"), "{refusal}");
+    assert!(refusal.to_string().contains("drive-1 cannot be used (its ledger"), "{refusal}");
 }
 
 #[test]
@@ -234,7 +234,11 @@ fn an_allocation_without_records_is_adopted_whole_or_not_at_all() {
     assert_eq!(adopted, [adopt(0), adopt(2)]);
     let only = |observed: &Observed| plan(&Desired::Adopted(wanted.clone()), observed).unwrap();
     assert_eq!(only(&rabbit(6, vec![unknown(0), ours(1), unknown(2)])), adopted);
-    assert_eq!(only(&rabbit(6, vec![ours(0), ours(1), ours(2)])), [], "no other step");
+    assert_eq!(
+        only(&rabbit(6, vec![ours(0), ours(1), ours(2)])),
+        [],
+        "recorded namespaces need no step"
+    );
     assert_eq!(only(&rabbit(6, vec![unknown(0), ours(1)])), [], "a list with gaps proves nothing");
 
     let refusal = |namespaces: Vec<Namespace>| match refused(&wanted, &rabbit(6, namespaces)) {
@@ -341,7 +345,7 @@ fn only_a_replaced_drive_gets_a_successor() {
         [&forget],
         "a namespace on a replaced drive is forgotten, not deleted"
     );
-    assert_eq!(deleted.last(), Some(&forget), "after all other steps");
+    assert_eq!(deleted.last(), Some(&forget), "the record is removed after all other steps");
     observed.replaced.clear();
     observed.drives[1].fault = None;
     let deleted = plan(&Desired::Released(wanted.id), &observed).unwrap();
@@ -447,5 +451,9 @@ fn the_record_of_a_vanished_namespace_is_removed_with_its_allocation() {
     let another = AllocationId { index: 9, ..id };
     assert_eq!(plan(&Desired::Released(another), &observed), Ok(vec![]));
     let missing = missing_namespaces(&over(1, 1, &[1]), &observed);
-    assert_eq!(missing[0].why, Absence::Deleted, "the drive counts, not the record");
+    assert_eq!(
+        missing[0].why,
+        Absence::Deleted,
+        "a namespace that its drive does not list is deleted, whatever its record says"
+    );
 }

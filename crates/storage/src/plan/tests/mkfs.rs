@@ -33,7 +33,7 @@ fn an_unread_device_is_not_blank() {
     assert_eq!(mounted, Err(Rejection::SignatureUnread { device: device() }));
     let text = planned.unwrap_err().to_string();
     let (what, remedy) =
-        ("/dev/loop7 could not be read", "the agent tries again; if this stays, check");
+        ("/dev/loop7 could not be read", "the agent tries again; if the error persists, check");
     assert!(text.starts_with(what) && text.contains(remedy), "{text}");
 }
 

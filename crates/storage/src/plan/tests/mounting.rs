@@ -234,7 +234,10 @@ fn a_file_is_written_into_the_mount_until_it_has_its_contents() {
         assert_eq!(steps(&lustre, with(other)), [written]);
     }
     let skipped = Mount { mount: None, ..lustre };
-    assert!(steps(&skipped, observation(TargetState::default())).is_empty(), "not beneath a mount");
+    assert!(
+        steps(&skipped, observation(TargetState::default())).is_empty(),
+        "the file is not written without a mount"
+    );
 }
 
 #[test]

@@ -259,14 +259,18 @@ fn a_drive_is_replaced_when_another_drive_is_in_its_slot() {
             ("A", true),
             "the serial number comes from the ledger"
         );
-        assert_eq!(lost.label, "3", "the last slot");
+        assert_eq!(lost.label, "3", "the label is that of the drive's last slot");
         let id = NamespaceId { subsystem: gone.clone(), nsid: 3 };
         drives.apply(&Step::ReplaceNamespace { id: id.clone(), allocation }).unwrap();
         let owner = &drives.inventory().unwrap().namespaces[0].owner;
         assert_eq!(*owner, crate::observed::NamespaceOwner::Replaced(allocation));
 
         drives.apply(&forget(&id, AllocationId { index: 9, ..allocation })).unwrap();
-        assert_eq!(drives.inventory().unwrap().namespaces.len(), 1, "another allocation owns it");
+        assert_eq!(
+            drives.inventory().unwrap().namespaces.len(),
+            1,
+            "another allocation owns the namespace"
+        );
         drives.apply(&forget(&id, allocation)).unwrap();
         drives.apply(&forget(&id, allocation)).unwrap();
         let inventory = drives.inventory().unwrap();

@@ -232,7 +232,7 @@ fn a_drive_whose_link_drops_is_absent_and_is_brought_up_again_after_its_return()
     let after = fabric.drives();
     assert_eq!(places(&after), places(&before));
     assert!(after[0].behind != before[0].behind, "the drive must be brought up again");
-    assert!(after[1].behind == before[1].behind, "the other drive must not");
+    assert!(after[1].behind == before[1].behind, "the other drive must not be brought up again");
 }
 
 #[test]
@@ -435,7 +435,11 @@ fn a_silent_switch_keeps_its_namespaces_and_other_drives_continue() {
     let [Some(fault), None] = &rabbit.faults()[..] else { panic!("{:?}", rabbit.faults()) };
     assert!(fault.contains("no /dev/switchtec* answers as PAX 0"), "{fault}");
     let inventory = rabbit.drives.inventory().unwrap();
-    assert_eq!(inventory.namespaces.len(), 1, "its state is unknown, not lost");
+    assert_eq!(
+        inventory.namespaces.len(),
+        1,
+        "the namespace is still listed, because its state is unknown"
+    );
     assert!(create(&rabbit, 0).unwrap_err().contains("create namespace"));
     create(&rabbit, 9).unwrap();
     let links = rabbit.drives.links().unwrap();

@@ -140,7 +140,7 @@ fn a_drive_that_refuses_for_want_of_room_fails_the_allocation_without_leftovers(
         let Err(ConvergeError::Rejected(refused)) = error else { panic!("{error:?}") };
         assert_eq!(refused.class(), RejectionClass::Capacity);
         let text = refused.to_string();
-        assert!(text.contains("drive5 has no room") && text.contains("0 of 32"), "{text}");
+        assert!(text.contains("drive5 refuses a namespace") && text.contains("0 of 32"), "{text}");
         assert_eq!(host.unallocated(), [64 * MIB; 16]);
     }
     simulated[5].state().refuses = None;
