@@ -114,7 +114,7 @@ async fn has_kubectl() -> bool {
 }
 
 #[tokio::test]
-async fn kubectl_works_on_our_kinds() {
+async fn kubectl_creates_reads_changes_and_deletes_objects_of_our_kinds() {
     if !has_kubectl().await {
         return;
     }
@@ -201,7 +201,7 @@ async fn kubectl_works_on_our_kinds() {
 }
 
 #[tokio::test]
-async fn kubectl_works_on_builtin_kinds() {
+async fn kubectl_creates_reads_changes_and_deletes_objects_of_builtin_kinds() {
     if !has_kubectl().await {
         return;
     }
@@ -267,7 +267,7 @@ async fn kubectl_with_a_wrong_token_is_refused() {
 }
 
 #[tokio::test]
-async fn kubectl_watches() {
+async fn kubectl_get_watch_prints_each_change() {
     use tokio::io::{AsyncBufReadExt, BufReader};
     if !has_kubectl().await {
         return;

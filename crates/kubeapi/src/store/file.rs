@@ -81,7 +81,7 @@ impl StoreFile for Directory {
         // The copy gets the mode of the original: it contains the same Secrets.
         let copy = self.aside();
         if let Err(error) = std::fs::copy(self.file(), &copy) {
-            log::warn!(path:% = copy.display(), error:% = error; "the store file was not copied before its last commit is taken back");
+            log::warn!(path:% = copy.display(), error:% = error; "the store file cannot be copied before its last commit is undone");
             drop(std::fs::remove_file(&copy));
         }
     }

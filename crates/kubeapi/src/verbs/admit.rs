@@ -89,10 +89,10 @@ fn with_type(resource: &Resource, mut value: Value) -> Result<Value, Status> {
     };
     let (kind, version) = (&resource.definition.kind, resource.version().api_version());
     for (field, expected) in [("kind", kind), ("apiVersion", &version)] {
-        let given = map.get(field).filter(|given| !given.is_null() && **given != "");
-        if given.is_none() && resource.definition.custom {
+        let present = map.get(field).filter(|value| !value.is_null() && **value != "");
+        if present.is_none() && resource.definition.custom {
             return Err(unrecognized(resource, &format!("{field} is missing")));
-        } else if given.is_none() {
+        } else if present.is_none() {
             map.insert(field.to_owned(), Value::from(expected.as_str()));
         }
     }
@@ -243,13 +243,13 @@ fn check_deletion(object: &Object, old: &Object) -> Vec<Cause> {
     let (new, old) = (&object.meta, &old.meta);
     let mut causes = Vec::new();
     if new.deletion_timestamp != old.deletion_timestamp {
-        let given = json!(new.deletion_timestamp);
-        causes.push(Cause::invalid("metadata.deletionTimestamp", &given, "field is immutable"));
+        let value = json!(new.deletion_timestamp);
+        causes.push(Cause::invalid("metadata.deletionTimestamp", &value, "field is immutable"));
     }
     if new.deletion_grace_period_seconds != old.deletion_grace_period_seconds {
-        let given = json!(new.deletion_grace_period_seconds);
+        let value = json!(new.deletion_grace_period_seconds);
         let field = "metadata.deletionGracePeriodSeconds";
-        causes.push(Cause::invalid(field, &given, "field is immutable"));
+        causes.push(Cause::invalid(field, &value, "field is immutable"));
     }
     causes
 }

@@ -90,10 +90,10 @@ pub fn capacity(world: &dyn World) {
     let rabbit = world.rabbit();
     let nothing = rejected(world, &rabbit, &Desired::Allocated(allocation(0, 0, &[])));
     assert!(matches!(nothing, Rejection::ZeroCapacity { .. }));
-    for asked in [1 << 50, u64::MAX] {
-        let much = rejected(world, &rabbit, &Desired::Allocated(allocation(0, asked, &[])));
+    for requested in [1 << 50, u64::MAX] {
+        let much = rejected(world, &rabbit, &Desired::Allocated(allocation(0, requested, &[])));
         assert!(matches!(much, Rejection::InsufficientCapacity { .. }), "{much}");
-        assert!(much.to_string().contains(&asked.to_string()), "{much}");
+        assert!(much.to_string().contains(&requested.to_string()), "{much}");
     }
 }
 
@@ -102,8 +102,8 @@ fn all(world: &dyn World) -> Vec<Namespace> {
 }
 
 fn free(world: &dyn World) -> Vec<u64> {
-    let seen = world.rabbit().observe(&Desired::Inventory).unwrap();
-    seen.drives.iter().map(storage::observed::Drive::free).collect()
+    let observed = world.rabbit().observe(&Desired::Inventory).unwrap();
+    observed.drives.iter().map(storage::observed::Drive::free).collect()
 }
 
 fn over_four(index: u32, computes: &[&str]) -> Allocation {

@@ -74,11 +74,11 @@ pub fn renamed(world: &dyn World) {
         let steps = Converger::new(Arc::clone(&compute)).plan(&mount).unwrap();
         steps.into_iter().find(|step| matches!(step, Step::Mount { .. })).unwrap()
     };
-    let (mut asked, named) = (mounting(&fs), mounting(&other));
-    let Step::Mount { source: Mountable::Device(another), .. } = named else { unreachable!() };
-    let Step::Mount { source: Mountable::Device(device), .. } = &mut asked else { unreachable!() };
+    let (mut step, other_step) = (mounting(&fs), mounting(&other));
+    let Step::Mount { source: Mountable::Device(another), .. } = other_step else { unreachable!() };
+    let Step::Mount { source: Mountable::Device(device), .. } = &mut step else { unreachable!() };
     device.path = another.path;
-    assert!(matches!(compute.apply(&asked), Err(StepError::Changed(_))));
+    assert!(matches!(compute.apply(&step), Err(StepError::Changed(_))));
 }
 
 /// A volume is mounted at two mount points. The second mount can be unmounted after the first.
@@ -225,8 +225,8 @@ pub fn kept_elsewhere(world: &dyn World) {
         assert_eq!((target, holders.names.len()), (&mount.target, 1), "{error}");
         let text = holders.to_string();
         assert!(text.contains("(sh") && text.contains("another mount namespace"), "{text}");
-        let seen = rabbit.observe(&gone).unwrap();
-        assert!(seen.target.unwrap().mounted.is_none(), "unmounting succeeds");
+        let observed = rabbit.observe(&gone).unwrap();
+        assert!(observed.target.unwrap().mounted.is_none(), "unmounting succeeds");
     }
     drop(keeper);
     let steps = settle(&rabbit, &gone);

@@ -5,7 +5,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 #[tokio::test]
-async fn objects_are_deleted() {
+async fn deletions_get_the_recorded_answers() {
     let server = Server::start().await;
     let mut script = Script::new(&server);
     let first = script.post(WIDGETS, &server.draft("a", json!({"node": "n"}))).await;
@@ -54,7 +54,7 @@ async fn objects_are_deleted() {
 }
 
 #[tokio::test]
-async fn finalizers_delay_the_removal() {
+async fn deletions_of_objects_with_finalizers_get_the_recorded_answers() {
     let server = Server::start().await;
     let mut script = Script::new(&server);
     let mut held = server.draft("a", json!({"node": "n"}));
@@ -100,7 +100,7 @@ async fn finalizers_delay_the_removal() {
 }
 
 #[tokio::test]
-async fn collections_are_deleted() {
+async fn deletions_of_collections_get_the_recorded_answers() {
     let server = Server::start().await;
     let mut script = Script::new(&server);
     for (name, node) in [("a", "n1"), ("b", "n2"), ("c", "n1")] {

@@ -5,7 +5,7 @@ use crate::stream::revision;
 use serde_json::json;
 
 #[tokio::test]
-async fn lists_and_their_options() {
+async fn lists_with_every_option_get_the_recorded_answers() {
     let server = Server::start().await;
     let mut script = Script::new(&server);
     script.get(WIDGETS).await;
@@ -103,7 +103,7 @@ async fn lists_and_their_options() {
 }
 
 #[tokio::test]
-async fn paths() {
+async fn known_and_unknown_paths_get_the_recorded_answers() {
     let server = Server::start().await;
     let mut script = Script::new(&server);
     let group = server.group().to_owned();

@@ -114,8 +114,8 @@ fn a_group_lacks_a_member_until_the_successor_of_the_lost_drive_joins_it() {
         "the successor is created but not attached"
     );
     rabbit.give(2);
-    let given = "it is attached to this rabbit, but has no block device here";
-    assert_eq!(rabbit.missing_members(), (1, vec![gone.into(), given.into()]));
+    let without_device = "it is attached to this rabbit, but has no block device here";
+    assert_eq!(rabbit.missing_members(), (1, vec![gone.into(), without_device.into()]));
     rabbit.attach(2);
     let expected = (1, vec![gone.into(), "LVM finds no member on /dev/nvme2n1".into()]);
     assert_eq!(
@@ -139,8 +139,8 @@ fn a_group_lacks_a_member_until_the_successor_of_the_lost_drive_joins_it() {
 fn an_attached_member_without_a_device_is_missing() {
     let mut rabbit = Rabbit::well();
     rabbit.detach(1);
-    let given = "it is attached to this rabbit, but has no block device here";
-    assert_eq!(rabbit.missing_members(), (1, vec![given.into()]));
+    let without_device = "it is attached to this rabbit, but has no block device here";
+    assert_eq!(rabbit.missing_members(), (1, vec![without_device.into()]));
     rabbit.attach(1);
     assert_eq!(rabbit.missing_members(), (1, vec!["LVM finds no member on /dev/nvme1n1".into()]));
     rabbit.physical(1, Membership::Stale("vg".into()));
