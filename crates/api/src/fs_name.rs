@@ -54,7 +54,7 @@ impl FsName {
         self
     }
 
-    /// Returns the first name that is not in `taken`, from `self` on. Such a name always exists: there are 26⁸ names,
+    /// Returns the first name that is not in `names_in_use`, from `self` on. Such a name always exists: there are 26⁸ names,
     /// more than an object can list.
     #[must_use]
     pub fn first_free(mut self, names_in_use: &BTreeSet<String>) -> Self {

@@ -204,17 +204,17 @@ fn read(file: &dyn StoreFile) -> Result<(Database, Rows), DiskError> {
 /// Opens a file. Also returns whether redb went back from the last root to the previous root.
 fn open(file: &dyn StoreFile) -> Result<(Database, bool), DiskError> {
     let goes_back = Arc::new(AtomicBool::new(false));
-    let mut careful = builder();
-    let noted = Arc::clone(&goes_back);
-    careful.set_repair_callback(move |repair| {
+    let mut builder_without_repair = builder();
+    let flag = Arc::clone(&goes_back);
+    builder_without_repair.set_repair_callback(move |repair| {
         // redb calls this function with progress 0.0, 0.6 and 0.9 after every unclean end, and with 0.3 when the
         // checksums of the last root do not match.
         if (0.1..0.5).contains(&repair.progress()) {
-            noted.store(true, Ordering::SeqCst);
+            flag.store(true, Ordering::SeqCst);
             repair.abort();
         }
     });
-    match file.open(&careful) {
+    match file.open(&builder_without_repair) {
         Err(_) if goes_back.load(Ordering::SeqCst) => {
             file.set_aside();
             Ok((file.open(&builder())?, true))

@@ -42,8 +42,8 @@ async fn a_kind_is_served_until_its_crd_is_deleted() {
             answer.code == 403 && answer.refused(403).contains("terminating")
         })
         .await;
-    let held = format!("{path}/g");
-    server.merge(&held, &json!({"metadata": {"finalizers": null}})).await.expect(200);
+    let object_path = format!("{path}/g");
+    server.merge(&object_path, &json!({"metadata": {"finalizers": null}})).await.expect(200);
     server.wait_until_gone(path).await;
     server.wait_until_gone(&definition).await;
 }

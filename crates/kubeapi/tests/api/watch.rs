@@ -14,8 +14,8 @@ async fn a_watch_without_revision_starts_with_the_existing_objects() {
     server.merge(&format!("{WIDGETS}/a"), &json!({"spec": {"count": 2}})).await.expect(200);
     server.delete(&format!("{WIDGETS}/a"), &Value::Null).await.expect(200);
     assert_eq!(watch.next_line().await, "MODIFIED a");
-    let gone = watch.next().await.unwrap();
-    assert_eq!((&gone["type"], &gone["object"]["spec"]["count"]), (&json!("DELETED"), &json!(2)));
+    let event = watch.next().await.unwrap();
+    assert_eq!((&event["type"], &event["object"]["spec"]["count"]), (&json!("DELETED"), &json!(2)));
 }
 
 #[tokio::test]

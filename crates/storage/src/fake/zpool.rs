@@ -105,12 +105,13 @@ impl Pools {
         let counted = found.map(|(name, pool)| {
             (name, pool.members.len(), pool.members.iter().filter(is_reachable).count())
         });
-        let any = counted.filter(|(_, _, reachable)| *reachable > 0);
-        any.map(|(name, all, reachable)| FoundPool {
-            name: name.clone(),
-            health: health(all - reachable),
-        })
-        .collect()
+        let usable = counted.filter(|(_, _, reachable)| *reachable > 0);
+        usable
+            .map(|(name, all, reachable)| FoundPool {
+                name: name.clone(),
+                health: health(all - reachable),
+            })
+            .collect()
     }
 
     pub(super) fn take(

@@ -77,9 +77,9 @@ pub(super) fn is_given_up() -> bool {
 /// Runs work that must not be left half done: it continues even after the caller has stopped waiting.
 pub(super) fn to_the_end<T>(work: impl FnOnce() -> T) -> T {
     let given_up = GIVEN_UP.take();
-    let done = work();
+    let result = work();
     GIVEN_UP.set(given_up);
-    done
+    result
 }
 
 /// Marks this thread as given up: its caller has stopped waiting.

@@ -53,8 +53,8 @@ pub(super) fn of_mount(target: &Path, device: DeviceNumber) -> Holders {
 pub(super) fn of_device(device: DeviceNumber) -> Holders {
     search_in_time(&format!("holders of {device}"), move || {
         let mut search = Search::at(device);
-        let here = search.points.get(&search.own).cloned().unwrap_or_default();
-        search.add_mounts(&here);
+        let own_points = search.points.get(&search.own).cloned().unwrap_or_default();
+        search.add_mounts(&own_points);
         search.add_processes(|process| !is_us(process) && uses(process, device));
         search.holders
     })

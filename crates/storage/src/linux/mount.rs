@@ -80,18 +80,19 @@ pub(super) fn mount(
             .run(deadlines.command)
             .map_err(StepError::from),
         Way::Call { flags, data } => {
-            let held = hold(source, roots).map_err(failed)?;
-            let from =
-                held.as_ref().map_or_else(|| PathBuf::from(source), |leaf| fd_path(&leaf.fd));
-            let on = fd_path(&leaf.fd);
+            let open_source = hold(source, roots).map_err(failed)?;
+            let from = open_source
+                .as_ref()
+                .map_or_else(|| PathBuf::from(source), |leaf| fd_path(&leaf.fd));
+            let target_path = fd_path(&leaf.fd);
             let mut keep = vec![leaf.fd.as_raw_fd()];
-            keep.extend(held.as_ref().map(|leaf| leaf.fd.as_raw_fd()));
+            keep.extend(open_source.as_ref().map(|leaf| leaf.fd.as_raw_fd()));
             let what = format!("{kind} {source} on {target}");
             retry_while_busy(|| {
                 child::run("mount(2)", &what, deadlines.call, &keep, || {
                     let builder = Mount::builder().fstype(kind.as_str()).flags(flags);
                     let builder = if data.is_empty() { builder } else { builder.data(&data) };
-                    builder.mount(&from, &on).map(drop)
+                    builder.mount(&from, &target_path).map(drop)
                 })
             })
         }

@@ -46,11 +46,11 @@ impl Records {
     /// Removes all records of the scope at once, by one rename: a crash between several removals would make
     /// some hooks run twice.
     pub(super) fn forget(&self, scope: &HookScope) -> io::Result<()> {
-        let going = self.0.join(format!(".{}", scope.as_str()));
-        found(trees::remove(&going))?;
-        found(fs::rename(self.scope(scope), &going))?;
+        let renamed = self.0.join(format!(".{}", scope.as_str()));
+        found(trees::remove(&renamed))?;
+        found(fs::rename(self.scope(scope), &renamed))?;
         durable::sync(&self.0)?;
-        found(trees::remove(&going)).map(drop)
+        found(trees::remove(&renamed)).map(drop)
     }
 
     fn scope(&self, scope: &HookScope) -> PathBuf {

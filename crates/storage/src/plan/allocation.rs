@@ -65,12 +65,12 @@ pub(super) fn adopt(allocation: &Allocation, observed: &Observed) -> Vec<Step> {
 }
 
 pub(super) fn release(id: AllocationId, observed: &Observed) -> Vec<Step> {
-    let mine = [NamespaceOwner::Ours(id), NamespaceOwner::Replaced(id)];
+    let owners = [NamespaceOwner::Ours(id), NamespaceOwner::Replaced(id)];
     let may_return = |namespace: &&Namespace| !observed.is_replaced(&namespace.id.subsystem);
     let ours = observed
         .namespaces
         .iter()
-        .filter(|namespace| mine.contains(&namespace.owner))
+        .filter(|namespace| owners.contains(&namespace.owner))
         .filter(may_return);
     let ours: Vec<_> = ours.collect();
     // Detach all namespaces of the allocation before deleting any: no detachment then waits for an erasure.

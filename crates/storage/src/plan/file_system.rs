@@ -77,9 +77,9 @@ pub(super) fn remove(fs: &FileSystem, observed: &Observed) -> Result<Vec<Step>, 
     let is_lost = device.is_none() && lvm.is_some_and(|lvm| lvm.has_lost_a_device());
     let whole = !is_lost && is_whole(fs, observed, device.as_ref());
     // The PreTeardown hooks need the file system: without a complete file system they do not run.
-    let shown = whole.then_some(HookPoint::PreTeardown);
-    let wanted =
-        observed.hooks_open && shown.is_some_and(|phase| hooks::is_due(&fs.hooks, phase, observed));
+    let tear_down_phase = whole.then_some(HookPoint::PreTeardown);
+    let wanted = observed.hooks_open
+        && tear_down_phase.is_some_and(|phase| hooks::is_due(&fs.hooks, phase, observed));
     if let (Some(lvm), None, true) = (lvm, &device, wanted) {
         return lvm.activate();
     }
@@ -88,7 +88,7 @@ pub(super) fn remove(fs: &FileSystem, observed: &Observed) -> Result<Vec<Step>, 
         return Ok(clear_temporary(fs, observed)?.into_iter().chain(removing).collect());
     }
     let more = variables(fs, observed, device.as_ref());
-    let mut steps = with_temporary_mount(fs, observed, device.as_ref(), shown)?;
+    let mut steps = with_temporary_mount(fs, observed, device.as_ref(), tear_down_phase)?;
     steps.extend(hooks::due(&fs.hooks, HookPoint::PreDeactivate, observed, &more));
     steps.extend(removing);
     steps.extend(hooks::due(&fs.hooks, HookPoint::PostTeardown, observed, &more));
@@ -172,14 +172,15 @@ fn with_temporary_mount(
         return clear_temporary(fs, observed);
     };
     let temporary = mount::target_state(observed.temporary.as_ref());
-    let shown = temporary.mounted.as_ref().map_or(device.number, |existing| existing.device);
+    let mounted_device =
+        temporary.mounted.as_ref().map_or(device.number, |existing| existing.device);
     let (source, line) = (Mountable::Device(device.clone()), command.expand(&more));
     let mut steps =
         mount::mount_on(&fs.temporary, fs.kind, source, line, &temporary, |existing| {
             is_ours(fs, existing)
         })?;
     steps.extend(due);
-    steps.push(unmount::plain_unmount(&fs.temporary, shown));
+    steps.push(unmount::plain_unmount(&fs.temporary, mounted_device));
     if temporary.beneath.is_empty() {
         steps.push(Step::RemoveMountPoint { target: fs.temporary.clone() });
     }

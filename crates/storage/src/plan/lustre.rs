@@ -63,8 +63,8 @@ pub(super) fn remove(target: &LustreTarget, observed: &Observed) -> Result<Vec<S
     let runs_hooks = observed.hooks_open;
     if let Some(client) = &target.client {
         // The PreTeardown hooks need the target: without a complete target they do not run.
-        let shown = (runs_hooks && is_whole).then_some(HookPoint::PreTeardown);
-        steps.extend(run_hooks_on_client(target, client, observed, shown, &pool)?);
+        let client_phase = (runs_hooks && is_whole).then_some(HookPoint::PreTeardown);
+        steps.extend(run_hooks_on_client(target, client, observed, client_phase, &pool)?);
     }
     if runs_hooks && is_whole {
         steps.extend(hooks::due(&target.hooks, HookPoint::PreDeactivate, observed, &more));

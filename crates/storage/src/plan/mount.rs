@@ -54,8 +54,8 @@ fn source(mount: &Mount, observed: &Observed) -> Result<Source, Rejection> {
     match &mount.source {
         MountSource::Volume { volume, id } => on_volume(mount, volume, *id, observed),
         MountSource::Bind(from) => {
-            let shown = observed.source.as_ref().and_then(|source| source.mounted.as_ref());
-            match shown {
+            let source_mount = observed.source.as_ref().and_then(|source| source.mounted.as_ref());
+            match source_mount {
                 Some(_) => Ok(Mountable::Name(from.to_string()).into()),
                 None => Err(Rejection::SourceNotMounted {
                     from: from.clone(),

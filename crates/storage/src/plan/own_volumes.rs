@@ -29,9 +29,9 @@ pub(super) fn remove_leftovers_except(
         .map(|mapping| Step::RemoveMapping { name: mapping.name.clone(), number: mapping.number })
         .collect();
     if is_whole(observed) {
-        let stale =
+        let stale_lock_spaces =
             observed.lock_spaces.iter().filter(|group| is_left(group) && is_gone(group, observed));
-        steps.extend(stale.map(|group| Step::DropLockSpace { group: group.clone() }));
+        steps.extend(stale_lock_spaces.map(|group| Step::DropLockSpace { group: group.clone() }));
     }
     steps
 }

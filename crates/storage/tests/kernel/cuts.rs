@@ -109,8 +109,8 @@ impl Cuts {
             };
             let cuts = self.recorded_cuts();
             if cuts.len() == before {
-                let left = must("sh", &["-c", LEFT]);
-                panic!("after {:?}: {}\n{left}", cuts.last(), chain(&error));
+                let leftovers = must("sh", &["-c", LEFT]);
+                panic!("after {:?}: {}\n{leftovers}", cuts.last(), chain(&error));
             }
         }
         assert_eq!(settle(host, desired), [""; 0]);

@@ -163,8 +163,11 @@ fn mkfs_that_is_killed_converges() {
             );
             // The command fails or succeeds, depending on the moment at which it is killed.
             let _ = converge(&lab.rabbit(), &Desired::FileSystemReady(fs.clone()));
-            let left = signature(&lab.rabbit(), &fs);
-            assert!(!matches!(left, Some(Signature::Foreign { .. })), "{left:?}");
+            let signature_after_kill = signature(&lab.rabbit(), &fs);
+            assert!(
+                !matches!(signature_after_kill, Some(Signature::Foreign { .. })),
+                "{signature_after_kill:?}"
+            );
             fs.mkfs = command("$DEVICE");
             settle(&lab.rabbit(), &Desired::FileSystemReady(fs.clone()));
             let mount = mount_of(&fs, lab.point("a"));
@@ -198,18 +201,19 @@ fn a_full_pool_disk_is_refused_with_numbers() {
         );
         // Two units observed the same free bytes, so the step checks the free bytes again before it creates the file.
         let drive = full.rabbit().observe(&Desired::Inventory).unwrap().drives[1].nqn.clone();
-        let late = Step::CreateNamespace {
+        let second_creation = Step::CreateNamespace {
             allocation: allocation(1, 0, &[]).id,
             drive,
             size: half,
             members: 1,
         };
-        let error = full.rabbit().apply(&late).unwrap_err();
+        let error = full.rabbit().apply(&second_creation).unwrap_err();
         assert!(matches!(error, StepError::Changed(_)), "{}", chain(&error));
         // An allocation can take all remaining bytes.
-        let left = allocatable(&full.rabbit().observe(&Desired::Inventory).unwrap(), Spread::ONE);
-        assert!(left < half, "{left}");
-        settle(&full.rabbit(), &Desired::Allocated(allocation(1, left, &[])));
+        let free_bytes =
+            allocatable(&full.rabbit().observe(&Desired::Inventory).unwrap(), Spread::ONE);
+        assert!(free_bytes < half, "{free_bytes}");
+        settle(&full.rabbit(), &Desired::Allocated(allocation(1, free_bytes, &[])));
     });
 }
 

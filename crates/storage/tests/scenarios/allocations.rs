@@ -14,9 +14,12 @@ pub fn life(world: &dyn World) {
     wanted.access.retain(|access| access.node.as_str() == "compute-2");
     let steps = settle(&rabbit, &Desired::Allocated(wanted.clone()));
     assert_eq!(steps.len(), 2, "{steps:?}");
-    let left = namespace(world, wanted.id).unwrap();
-    assert_eq!(left.access.iter().map(|host| &host.node).collect::<Vec<_>>(), [&node("compute-2")]);
-    assert_eq!(left.id, created.id);
+    let after_detach = namespace(world, wanted.id).unwrap();
+    assert_eq!(
+        after_detach.access.iter().map(|host| &host.node).collect::<Vec<_>>(),
+        [&node("compute-2")]
+    );
+    assert_eq!(after_detach.id, created.id);
 
     wanted.access.clear();
     settle(&rabbit, &Desired::Allocated(wanted.clone()));
@@ -91,9 +94,10 @@ pub fn capacity(world: &dyn World) {
     let nothing = rejected(world, &rabbit, &Desired::Allocated(allocation(0, 0, &[])));
     assert!(matches!(nothing, Rejection::ZeroCapacity { .. }));
     for requested in [1 << 50, u64::MAX] {
-        let much = rejected(world, &rabbit, &Desired::Allocated(allocation(0, requested, &[])));
-        assert!(matches!(much, Rejection::InsufficientCapacity { .. }), "{much}");
-        assert!(much.to_string().contains(&requested.to_string()), "{much}");
+        let rejection =
+            rejected(world, &rabbit, &Desired::Allocated(allocation(0, requested, &[])));
+        assert!(matches!(rejection, Rejection::InsufficientCapacity { .. }), "{rejection}");
+        assert!(rejection.to_string().contains(&requested.to_string()), "{rejection}");
     }
 }
 
@@ -130,15 +134,15 @@ pub fn spread(world: &dyn World) {
     let drives: std::collections::BTreeSet<_> =
         created.iter().map(|namespace| &namespace.id.subsystem).collect();
     assert_eq!((created.len(), drives.len()), (4, 4));
-    let each = (SIZE + 1).div_ceil(4).next_multiple_of(4096);
+    let share = (SIZE + 1).div_ceil(4).next_multiple_of(4096);
     for namespace in &created {
         assert_eq!(
             (namespace.size, namespace.members, namespace.access.len(), namespace.device.is_some()),
-            (each, 4, 2, true),
+            (share, 4, 2, true),
             "{namespace:?}"
         );
     }
-    let now: Vec<_> = before.iter().map(|free| free - each).collect();
+    let now: Vec<_> = before.iter().map(|free| free - share).collect();
     assert_eq!(free(world), now);
     world.reboot();
     settle(
@@ -183,10 +187,10 @@ pub fn records_lost(world: &dyn World) {
     let rabbit = world.rabbit();
     let (wanted, orphan) = (over_four(0, &["compute-1"]), allocation(1, SIZE, &[]));
     settle(&rabbit, &Desired::Allocated(orphan.clone()));
-    let stranger = all(world)[0].id.clone();
+    let without_record = all(world)[0].id.clone();
     settle(&rabbit, &Desired::Allocated(wanted.clone()));
     let created: Vec<_> =
-        all(world).into_iter().filter(|namespace| namespace.id != stranger).collect();
+        all(world).into_iter().filter(|namespace| namespace.id != without_record).collect();
     world.lose_records();
     assert!(all(world).iter().all(|namespace| namespace.owner == NamespaceOwner::Unknown));
     settle(&rabbit, &Desired::Released(wanted.id));
@@ -206,8 +210,11 @@ pub fn records_lost(world: &dyn World) {
     }
     settle(&rabbit, &Desired::Allocated(known));
     let adopted: Vec<_> =
-        all(world).into_iter().filter(|namespace| namespace.id != stranger).collect();
+        all(world).into_iter().filter(|namespace| namespace.id != without_record).collect();
     assert_eq!(adopted, created, "the namespaces are the same as before the loss");
     settle(&rabbit, &Desired::Released(wanted.id));
-    assert_eq!(all(world).iter().map(|namespace| &namespace.id).collect::<Vec<_>>(), [&stranger]);
+    assert_eq!(
+        all(world).iter().map(|namespace| &namespace.id).collect::<Vec<_>>(),
+        [&without_record]
+    );
 }

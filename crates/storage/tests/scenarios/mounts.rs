@@ -17,14 +17,21 @@ pub fn xfs(world: &dyn World) {
     mount.hooks.push(hook(mount.scope.clone(), HookPoint::PostMount, "test -d $MOUNT_PATH"));
     mount.hooks.push(hook(mount.scope.clone(), HookPoint::PostUnmount, "true"));
     let steps = settle(&compute, &Desired::Mounted(mount.clone()));
-    let starts = ["open", "run hook preMount", "create", "mount xfs", "give", "run hook postMount"];
+    let starts = [
+        "open",
+        "run hook preMount",
+        "create",
+        "mount xfs",
+        "change the owner",
+        "run hook postMount",
+    ];
     assert!(steps.iter().zip(starts).all(|(step, start)| step.starts_with(start)), "{steps:?}");
     assert_eq!(steps.len(), starts.len());
 
     let observed = compute.observe(&Desired::Mounted(mount.clone())).unwrap().target.unwrap();
-    let there = observed.mounted.unwrap();
+    let mounted = observed.mounted.unwrap();
     assert_eq!(
-        (there.kind.as_str(), there.superblock, there.namespace),
+        (mounted.kind.as_str(), mounted.superblock, mounted.namespace),
         ("xfs", Superblock::Ours(fs.id), Some(namespace.id))
     );
     assert_eq!(observed.owner, mount.owner);
@@ -90,8 +97,8 @@ pub fn bind(world: &dyn World) {
     second.source = MountSource::Bind(first.target.clone());
     second.mount = command("-o bind $DEVICE $MOUNT_PATH");
     second.owner = None;
-    let early = rejected(world, &rabbit, &Desired::Mounted(second.clone()));
-    assert!(matches!(early, Rejection::SourceNotMounted { .. }), "{early}");
+    let rejection = rejected(world, &rabbit, &Desired::Mounted(second.clone()));
+    assert!(matches!(rejection, Rejection::SourceNotMounted { .. }), "{rejection}");
     settle(&rabbit, &Desired::Mounted(first.clone()));
     settle(&rabbit, &Desired::Mounted(second.clone()));
     settle(&rabbit, &Desired::Unmounted(first));

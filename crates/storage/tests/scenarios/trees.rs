@@ -48,9 +48,12 @@ pub fn seventeen_computes(world: &dyn World) {
     assert_eq!(shown(1, links(16..17)), [r#"compute-16 Link("node-0")"#]);
     let mut fewer = links(0..16);
     fewer.remove(3);
-    let left = shown(0, fewer);
-    assert_eq!(left.len(), 15);
-    assert!(left.contains(&r#"compute-15 Link("node-15")"#.to_owned()), "{left:?}");
+    let remaining_links = shown(0, fewer);
+    assert_eq!(remaining_links.len(), 15);
+    assert!(
+        remaining_links.contains(&r#"compute-15 Link("node-15")"#.to_owned()),
+        "{remaining_links:?}"
+    );
 }
 
 /// A wrong link is corrected. Files that are not links stay, and so does the root that contains them.

@@ -29,8 +29,8 @@ impl FakeHost {
             Some(Entry::File | Entry::PlantedFile) => true,
             Some(Entry::Link(_) | Entry::PlantedLink(_)) | None => return no(libc::ENOENT),
         };
-        let shown = local.mounted(Path::new(source)).cloned();
-        let (thing, owner) = match shown {
+        let source_mount = local.mounted(Path::new(source)).cloned();
+        let (thing, owner) = match source_mount {
             Some(mount) => (mount.thing, mount.owner),
             None => (self.volume(&local, source, target, kind)?, ROOT),
         };
@@ -137,8 +137,8 @@ impl FakeHost {
                 source: io::Error::from_raw_os_error(libc::EBUSY),
             });
         }
-        let gone = local.mounts.remove(index);
-        gone.thing.namespace.iter().for_each(|id| self.drives().count_unmount(id));
+        let unmounted = local.mounts.remove(index);
+        unmounted.thing.namespace.iter().for_each(|id| self.drives().count_unmount(id));
         Ok(())
     }
 

@@ -134,7 +134,7 @@ pub(super) fn attach(file: &Path) -> io::Result<LoopDevice> {
 fn configure(device: &File, backing: &File, name: &Path, flags: u32) -> nix::Result<()> {
     let mut file_name = [0; 64];
     let name = name.as_os_str().as_bytes();
-    let shown = name.len().min(63);
+    let length = name.len().min(63);
     file_name[..shown].copy_from_slice(&name[..shown]);
     let info = loop_info64 {
         lo_device: 0,

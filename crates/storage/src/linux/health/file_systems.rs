@@ -53,10 +53,10 @@ pub(super) fn read(
 
 fn facts(point: PathBuf, options: Options, calls: &BoundedCalls, sysfs: &Path) -> FileSystemFacts {
     let target = point.display().to_string();
-    let answered = caught(|| answer(point, &options, calls, sysfs));
+    let answer_or_panic = caught(|| answer(point, &options, calls, sysfs));
     FileSystemFacts {
         target,
-        answer: answered.unwrap_or_else(|panicked| Answer::Silent(panicked.to_string())),
+        answer: answer_or_panic.unwrap_or_else(|panicked| Answer::Silent(panicked.to_string())),
         device: options.device,
         kind: options.kind,
         is_mounted_read_only: options.mount_read_only,

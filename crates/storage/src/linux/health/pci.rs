@@ -22,8 +22,8 @@ fn link_by(read: Read<'_>, function: &Path) -> io::Result<Link> {
         other => other?,
     };
     let Some(speed) = speed else {
-        let there = function.join("vendor").exists();
-        return Ok(if there { Link::Up { current: None, most: None } } else { Link::Down });
+        let is_present = function.join("vendor").exists();
+        return Ok(if is_present { Link::Up { current: None, most: None } } else { Link::Down });
     };
     if speed.starts_with("Unknown") {
         return Ok(Link::Down);

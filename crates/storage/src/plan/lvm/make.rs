@@ -85,14 +85,14 @@ impl Lvm<'_> {
     /// report the interruption. No file system was ever made on it, so it can be created again.
     fn remove_unfinished_raid(&self, group: &VolumeGroup) -> Vec<Step> {
         let parts: Vec<_> = group.parts_of(&self.volume.logical).collect();
-        let whole = group.volume(&self.volume.logical);
-        let is_noted = whole.is_some_and(LogicalVolume::is_noted);
+        let raid = group.volume(&self.volume.logical);
+        let is_noted = raid.is_some_and(LogicalVolume::is_noted);
         if parts.is_empty() || is_noted || !group.is_warrens() {
             return Vec::new();
         }
         // Removing the volume removes its parts.
-        let going = whole.map_or(parts, |volume| vec![volume]);
-        going.into_iter().map(|volume| self.remove_named(group, volume)).collect()
+        let to_remove = raid.map_or(parts, |volume| vec![volume]);
+        to_remove.into_iter().map(|volume| self.remove_named(group, volume)).collect()
     }
 
     pub(super) fn remove_named(&self, group: &VolumeGroup, volume: &LogicalVolume) -> Step {

@@ -167,10 +167,10 @@ fn parts_that_a_repair_replaced_are_removed_before_the_lost_device() {
     let replaced = ["lvremove vg/lv-0_rimage_1_extracted", "lvremove vg/lv-0_rmeta_1_extracted"];
     let steps = repaired(&raid(0), &observation_with("lv-0_rmeta_1_extracted"));
     assert_eq!(steps, [&replaced[..], &["vgreduce vg"]].concat());
-    let mut still = observation_with("lv-0_rmeta_1_extracted");
-    state(&mut still).activation = Activation::Suspended(NUMBER);
+    let mut observed = observation_with("lv-0_rmeta_1_extracted");
+    state(&mut observed).activation = Activation::Suspended(NUMBER);
     assert_eq!(
-        repaired(&raid(0), &still),
+        repaired(&raid(0), &observed),
         ["lvchange vg/lv-0"],
         "the suspended device has the parts open"
     );

@@ -70,7 +70,7 @@ fn an_interrupted_mount_continues_with_the_next_step() {
     let steps = lines(plan(&Desired::Mounted(mount.clone()), &cut));
     assert_eq!(steps.len(), 2, "{steps:?}");
     assert!(
-        steps[0].starts_with("give") && steps[1].starts_with("run hook postMount"),
+        steps[0].starts_with("change the owner") && steps[1].starts_with("run hook postMount"),
         "{steps:?}"
     );
     let all = ran(
@@ -82,12 +82,12 @@ fn an_interrupted_mount_continues_with_the_next_step() {
             HookPoint::PostMount,
         ],
     );
-    let done = Observed {
+    let after_tear_down = Observed {
         hooks: all,
         hooks_open: true,
         ..observation(mounted_by(Owner { uid: 5, gid: 6 }))
     };
-    assert_eq!(plan(&Desired::Mounted(mount), &done), Ok(vec![]));
+    assert_eq!(plan(&Desired::Mounted(mount), &after_tear_down), Ok(vec![]));
 }
 
 #[test]

@@ -59,8 +59,8 @@ impl NvmeDrives {
     ) -> Result<T, StepError> {
         let drive = self.drive(nqn)?;
         let system = StepError::system(call, target);
-        let done = self.changes.run_longer(more, &nqn.to_string(), move || work(&drive));
-        done.map_err(system)?.map_err(|error| failed(call, target, error))
+        let outcome = self.changes.run_longer(more, &nqn.to_string(), move || work(&drive));
+        outcome.map_err(system)?.map_err(|error| failed(call, target, error))
     }
 
     /// Waits until the kernel shows the block device of a namespace that was attached to the rabbit.
@@ -168,8 +168,9 @@ impl Drives for NvmeDrives {
             }
             Step::ReplaceNamespace { id, allocation } => {
                 let ledger = self.ledgers.ledger(&id.subsystem);
-                let noted = ledger.and_then(|ledger| ledger.record_replaced(id.nsid, *allocation));
-                noted.map_err(StepError::system("note the successor of", id))
+                let recorded =
+                    ledger.and_then(|ledger| ledger.record_replaced(id.nsid, *allocation));
+                recorded.map_err(StepError::system("record the successor of", id))
             }
             Step::ForgetNamespace { id, allocation } => self.forget(id, *allocation),
             Step::DeleteNamespace { id, allocation } => {

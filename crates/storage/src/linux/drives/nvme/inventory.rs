@@ -247,8 +247,9 @@ fn with_device((namespace, nguid): (Namespace, [u8; 16]), blocks: &[BlockNode]) 
 fn record_slots(plugged: &[Arc<Managed>]) {
     for drive in plugged {
         let node = &drive.physical.node;
-        let noted = node.slot_and_serial().map_or(Ok(()), |found| drive.ledger.record_slot(&found));
-        if let Err(error) = noted {
+        let recorded =
+            node.slot_and_serial().map_or(Ok(()), |found| drive.ledger.record_slot(&found));
+        if let Err(error) = recorded {
             warn!(drive:% = node.nqn, error:%; "the drive's slot was not recorded");
         }
     }

@@ -15,8 +15,8 @@ use crate::{
     observed::{BlockDevice, DeviceNumber},
 };
 
-/// Pauses after the kernel was asked to rescan, in milliseconds; half a second in all. Usually the kernel finds a new
-/// namespace when the drive announces it. If the announcement was lost, the kernel must be asked to rescan, and no
+/// Pauses after the agent requested a rescan, in milliseconds; half a second in all. Usually the kernel finds a new
+/// namespace when the drive announces it. If the announcement was lost, the agent must request a rescan, and no
 /// event reports the end of that scan.
 const PAUSES_MS: [u16; 5] = [10, 40, 100, 150, 200];
 
@@ -177,7 +177,7 @@ mod tests {
         (0..DRIVES).map(|drive| NamespaceId::parse(&nqn(drive), "3").unwrap()).collect()
     }
 
-    /// Returns the controllers that were asked to rescan, the number of pauses, and for each namespace
+    /// Returns the controllers that were rescanned, the number of pauses, and for each namespace
     /// whether it was found.
     fn found_after(sysfs: &Path, meanwhile: impl Fn(usize)) -> (Vec<String>, usize, Vec<bool>) {
         let (rescanned, pauses) = (RefCell::new(Vec::new()), RefCell::new(0));

@@ -46,8 +46,9 @@ impl Source {
     /// Returns the drives whose physical function this node reaches.
     pub(super) fn candidates(&self, sysfs: &Sysfs) -> io::Result<Vec<Candidate>> {
         if !self.switches.has_switches()? {
-            let here = sysfs.controllers()?.into_iter().filter(|controller| controller.is_physical);
-            return Ok(here.map(|node| Candidate { node, way: Way::Here }).collect());
+            let controllers =
+                sysfs.controllers()?.into_iter().filter(|controller| controller.is_physical);
+            return Ok(controllers.map(|node| Candidate { node, way: Way::Here }).collect());
         }
         Ok(self.behind_switches())
     }

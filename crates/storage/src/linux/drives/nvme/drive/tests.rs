@@ -208,8 +208,8 @@ fn a_deletion_given_up_before_the_erasure_leaves_no_host_attached() {
         happens: |_| give_up(),
     });
     drive.delete(1, allocation(0)).unwrap_err();
-    let there = bench.simulated.state().namespaces[&1].clone();
-    assert!(!there.erased && there.attached.is_empty(), "{there:?}");
+    let original = bench.simulated.state().namespaces[&1].clone();
+    assert!(!original.erased && original.attached.is_empty(), "{original:?}");
 }
 
 #[test]
@@ -223,8 +223,8 @@ fn a_namespace_that_took_the_nsid_before_the_erasure_is_not_erased() {
     });
     let error = drive.delete(1, allocation(0)).unwrap_err();
     assert!(error.to_string().contains("was replaced by another"), "{error}");
-    let there = bench.simulated.state().namespaces[&1].clone();
-    assert!(!there.erased && there.attached.is_empty());
+    let original = bench.simulated.state().namespaces[&1].clone();
+    assert!(!original.erased && original.attached.is_empty());
 }
 
 #[test]
