@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{durable, found::found};
+use super::{durable, found::none_if_absent};
 use crate::desired::{HookId, HookScope};
 
 /// The directory of records.
@@ -47,10 +47,10 @@ impl Records {
     /// some hooks run twice.
     pub(super) fn forget(&self, scope: &HookScope) -> io::Result<()> {
         let renamed = self.0.join(format!(".{}", scope.as_str()));
-        found(trees::remove(&renamed))?;
-        found(fs::rename(self.scope(scope), &renamed))?;
+        none_if_absent(trees::remove(&renamed))?;
+        none_if_absent(fs::rename(self.scope(scope), &renamed))?;
         durable::sync(&self.0)?;
-        found(trees::remove(&renamed)).map(drop)
+        none_if_absent(trees::remove(&renamed)).map(drop)
     }
 
     fn scope(&self, scope: &HookScope) -> PathBuf {

@@ -25,7 +25,7 @@ use crate::{
     Observed, Step,
     desired::{AllocationId, NamespaceId, NodeName},
     host::{ObserveError, StepError},
-    linux::{durable, found::found},
+    linux::{durable, found::none_if_absent},
     observed::{BlockDevice, DeviceNumber},
 };
 
@@ -81,7 +81,7 @@ impl FilePool {
 
     /// Reads `pool.json`; `None` before the rabbit has created it, because the nodes of a machine start in any order.
     fn load(&self) -> io::Result<Option<PoolFile>> {
-        let bytes = found(fs::read(self.root.join("pool.json")))?;
+        let bytes = none_if_absent(fs::read(self.root.join("pool.json")))?;
         Ok(bytes.map(|bytes| serde_json::from_slice(&bytes)).transpose()?)
     }
 

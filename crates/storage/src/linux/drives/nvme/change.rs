@@ -29,7 +29,7 @@ use crate::{
 
 /// Time within which a namespace must become a block device after it was attached to the rabbit.
 const APPEARS_WITHIN: Duration = Duration::from_secs(10);
-/// Time to wait for the drive's announcement of a namespace before asking the kernel to rescan.
+/// Time to wait for the drive's announcement of a namespace before a rescan is started.
 const ANNOUNCED_WITHIN: Duration = Duration::from_secs(2);
 
 /// Deadline of zeroing: a drive writes at least some hundred MB/s, and has at most some TB.
@@ -70,12 +70,12 @@ impl NvmeDrives {
         let begun = Instant::now();
         while begun.elapsed() < APPEARS_WITHIN {
             let is_it = |block: &BlockNode| managed.is_recorded(block);
-            // Usually the drive announces the namespace to the kernel; if the announcement does not come, ask the
-            // kernel to rescan.
+            // Usually the drive announces the namespace to the kernel; if the announcement does not come, start a
+            // rescan.
             let found = if begun.elapsed() < ANNOUNCED_WITHIN {
                 self.reach.find(id, is_it)
             } else {
-                let found = self.reach.find_patiently(slice::from_ref(id), is_it);
+                let found = self.reach.find_with_rescan(slice::from_ref(id), is_it);
                 found.map(|devices| devices.into_iter().flatten().next())
             };
             if let Some(found) = found.map_err(system)? {

@@ -37,7 +37,7 @@ const NOT_MANAGED: &str = "it no longer supports namespace management";
 
 impl NvmeDrives {
     /// Reads all drives in parallel, and returns them in the order of their NQNs. Allocations that are made at the same
-    /// time share one observation: otherwise each allocation would ask the drives about the namespaces of all others.
+    /// time share one observation: otherwise each allocation would read the namespaces of all others from the drives.
     pub(super) fn look(&self) -> Result<Observed, ObserveError> {
         self.shared.take(|| self.look_at_all())
     }

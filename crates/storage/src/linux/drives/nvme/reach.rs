@@ -52,7 +52,7 @@ impl Drives for ReachedNamespaces {
         ids: &[NamespaceId],
         _: Option<AllocationId>,
     ) -> Result<Vec<Option<BlockDevice>>, ObserveError> {
-        let found = self.reach.find_patiently(ids, |_| true).map_err(unreadable)?;
+        let found = self.reach.find_with_rescan(ids, |_| true).map_err(unreadable)?;
         Ok(found.into_iter().map(|device| device.map(|block| block.device)).collect())
     }
 
@@ -85,9 +85,9 @@ impl Reach {
         Ok(self.sysfs.blocks_of(id)?.into_iter().find(accepts))
     }
 
-    /// Returns the block devices of many namespaces. Asks the kernel once to rescan the controllers of those drives
+    /// Returns the block devices of many namespaces. Makes the kernel rescan once the controllers of those drives
     /// whose namespaces are missing, and waits for all namespaces together.
-    pub(super) fn find_patiently(
+    pub(super) fn find_with_rescan(
         &self,
         ids: &[NamespaceId],
         accepts: impl Fn(&BlockNode) -> bool,

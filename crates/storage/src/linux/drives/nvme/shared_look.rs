@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-/// A slow observation that many callers want at the same time. One observation serves all callers that asked before it
-/// began, because it sees all changes that they made before they asked. A caller that asks while an observation runs
-/// waits for the next observation.
+/// A slow observation that many callers want at the same time. One observation serves all callers that called before it
+/// began, because it sees all changes that they made before the call. A caller that calls while an observation runs waits
+/// for the next observation.
 #[derive(Debug)]
 pub(super) struct SharedLook<T> {
     begun: AtomicU64,
@@ -77,7 +77,7 @@ mod tests {
         }
     }
 
-    /// Runs an observation that ends as `end` determines, while `count` other callers ask for an observation; returns
+    /// Runs an observation that ends as `end` determines, while `count` other callers wait for an observation; returns
     /// the results of these callers.
     fn meanwhile(bench: &Arc<Bench>, end: fn(u32) -> io::Result<u32>, count: usize) -> Vec<u32> {
         let (begins, begun) = channel();
@@ -94,7 +94,7 @@ mod tests {
         });
         begun.recv().unwrap();
         bench.truth.store(2, Ordering::SeqCst);
-        let asking: Vec<JoinHandle<u32>> = (0..count)
+        let waiting_callers: Vec<JoinHandle<u32>> = (0..count)
             .map(|_| {
                 let bench = Arc::clone(bench);
                 thread::spawn(move || bench.shared.take(|| bench.look()).unwrap())
@@ -105,11 +105,11 @@ mod tests {
         }
         release.send(()).unwrap();
         let _ = running.join().unwrap();
-        asking.into_iter().map(|thread| thread.join().unwrap()).collect()
+        waiting_callers.into_iter().map(|thread| thread.join().unwrap()).collect()
     }
 
     #[test]
-    fn callers_that_ask_while_an_observation_runs_share_the_next() {
+    fn callers_that_call_while_an_observation_runs_share_the_next_observation() {
         let bench = Arc::new(Bench { truth: 1.into(), ..Bench::default() });
         assert_eq!(meanwhile(&bench, Ok, 8), [2; 8]);
         assert_eq!(bench.calls.load(Ordering::SeqCst), 2);
