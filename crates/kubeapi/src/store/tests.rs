@@ -19,7 +19,10 @@ use std::sync::{Arc, Mutex, mpsc};
 
 /// Returns the rules with which an API opens its store.
 fn rules() -> super::Rules {
-    super::Rules { settle: crate::garbage::settle, admission: crate::Admission::default() }
+    super::Rules {
+        collect_garbage: crate::garbage::collect_garbage,
+        admission: crate::Admission::default(),
+    }
 }
 
 /// A disk that keeps its contents, and refuses to sync or to grow while `full`.

@@ -39,8 +39,8 @@ pub(crate) fn read(
     if !resource.definition.custom {
         // kube-apiserver decodes built-in kinds into Go structs, and refuses a value that does not have its field's
         // type.
-        let misfits = version.schema.misfits(&object.body);
-        misfits.map_or(Ok(()), |why| Err(unreadable(resource, &why)))?;
+        let fault = version.schema.first_type_fault(&object.body);
+        fault.map_or(Ok(()), |why| Err(unreadable(resource, &why)))?;
     }
     version.to_storage(&resource.definition, &mut object);
     object.meta.managed_fields = None;
@@ -178,7 +178,7 @@ pub(super) fn complete(
     resource: &Resource,
     object: Object,
 ) -> Result<Object, Status> {
-    if !batch.admission().completes() {
+    if !batch.admission().has_complete_function() {
         return Ok(object);
     }
     let new = version_value(resource, &object);
@@ -193,15 +193,15 @@ pub(super) fn complete(
     }
 }
 
-/// Asks the admission functions whether a change may be stored.
-pub(super) fn ask(
+/// Calls the admission function; fails when it refuses the change.
+pub(super) fn call_admission(
     batch: &Batch<'_>,
     resource: &Resource,
     subresource: Option<Subresource>,
     operation: Operation,
     (old, new): (Option<&Object>, Option<&Object>),
 ) -> Result<(), Status> {
-    if !batch.admission().asks() {
+    if !batch.admission().has_admit_function() {
         return Ok(());
     }
     let value = |object| version_value(resource, object);

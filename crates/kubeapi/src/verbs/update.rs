@@ -79,7 +79,7 @@ pub(super) fn replace(
     admit::check_kind(resource, &object)?;
     let ask = |batch: &Batch<'_>, object: &Object| {
         let objects = (Some(&old), Some(object));
-        admit::ask(batch, resource, subresource, Operation::Update, objects)
+        admit::call_admission(batch, resource, subresource, Operation::Update, objects)
     };
     // An unchanged object is neither validated nor stored again.
     if object.same_content(&old) {

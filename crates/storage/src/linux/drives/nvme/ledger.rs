@@ -4,8 +4,8 @@
 //! <state>/drives/<NQN>.json      one drive's namespaces, and those that are about to be created
 //! <state>/drives/<UUID>.ledger   the same for a drive whose NQN is no valid file name; UUID derived from the NQN
 //! ```
-//! The agent records an intent before it sends the command that creates a namespace. By the intent it can attribute a namespace
-//! that a crash left without a record. A record contains the NGUID, because drives reuse NSIDs.
+//! The agent records an intent before it sends the command that creates a namespace. By the intent it can attribute a
+//! namespace that a crash left without a record. A record contains the NGUID, because drives reuse NSIDs.
 
 mod attribution;
 mod name;

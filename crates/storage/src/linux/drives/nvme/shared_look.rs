@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
 /// A slow observation that many callers want at the same time. One observation serves all callers that called before it
-/// began, because it sees all changes that they made before the call. A caller that calls while an observation runs waits
-/// for the next observation.
+/// began, because it sees all changes that they made before the call. A caller that calls while an observation runs
+/// waits for the next observation.
 #[derive(Debug)]
 pub(super) struct SharedLook<T> {
     begun: AtomicU64,
