@@ -125,8 +125,8 @@ async fn a_cluster_scoped_object_has_no_namespace_whatever_it_says() {
     let name = format!("{}-n", server.namespace());
     let path = format!("/api/v1/namespaces/{name}");
     let mut namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "namespace": "default"}});
-    let made = server.post("/api/v1/namespaces", &namespace).await.expect(201);
-    assert_eq!(made["metadata"].get("namespace"), None);
+    let created = server.post("/api/v1/namespaces", &namespace).await.expect(201);
+    assert_eq!(created["metadata"].get("namespace"), None);
     namespace["metadata"]["labels"] = json!({"a": "b"});
     let put = server.put(&path, &namespace).await.expect(200);
     assert_eq!(put["metadata"].get("namespace"), None);

@@ -214,10 +214,10 @@ async fn a_deleted_namespace_is_removed_once_it_is_empty() {
     let server = Server::start().await;
     let name = format!("{}-2", server.namespace());
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-    let made = server.post("/api/v1/namespaces", &namespace).await.expect(201);
-    assert_eq!(made["status"]["phase"], "Active");
-    assert_eq!(made["spec"]["finalizers"], json!(["kubernetes"]));
-    assert_eq!(made["metadata"]["labels"]["kubernetes.io/metadata.name"], name);
+    let created = server.post("/api/v1/namespaces", &namespace).await.expect(201);
+    assert_eq!(created["status"]["phase"], "Active");
+    assert_eq!(created["spec"]["finalizers"], json!(["kubernetes"]));
+    assert_eq!(created["metadata"]["labels"]["kubernetes.io/metadata.name"], name);
     in_another(&server, "held", &["x/hold"]).await.expect(201);
     in_another(&server, "free", &[]).await.expect(201);
 
@@ -245,8 +245,8 @@ async fn a_deleted_namespace_is_removed_once_it_is_empty() {
                 "Some content in the namespace has finalizers remaining: x/hold in 1 resource instances")
     })
     .await;
-    let held = format!("{}/held", another(&server));
-    server.merge(&held, &json!({"metadata": {"finalizers": null}})).await.expect(200);
+    let held_path = format!("{}/held", another(&server));
+    server.merge(&held_path, &json!({"metadata": {"finalizers": null}})).await.expect(200);
     server.wait_until_gone(&path).await;
     assert!(
         server

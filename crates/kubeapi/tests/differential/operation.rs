@@ -138,7 +138,7 @@ impl Memory {
     }
 
     /// Returns the number of names seen so far.
-    pub(crate) fn seen(&self) -> usize {
+    pub(crate) fn revisions_seen(&self) -> usize {
         self.next
     }
 
