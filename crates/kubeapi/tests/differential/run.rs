@@ -55,7 +55,7 @@ impl Pair {
             return;
         }
         if let (Some(ours), Some(theirs)) = (revision(&only.ours), revision(&only.theirs))
-            && theirs + 1 == self.their_memory.revisions_seen()
+            && theirs + 1 == self.their_memory.known_names()
             && self.both_have(operation, ours).await
         {
             self.their_memory.renumber(theirs, ours);

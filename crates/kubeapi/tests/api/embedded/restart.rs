@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 async fn a_watch_survives_a_restart() {
     let server = Server::start().await;
     let api = widgets(&server);
-    let list_revision = api
+    let first_revision = api
         .create(&PostParams::default(), &object(&server, "a"))
         .await
         .unwrap()
@@ -24,7 +24,7 @@ async fn a_watch_survives_a_restart() {
     let api = widgets(&server);
     api.create(&PostParams::default(), &object(&server, "c")).await.unwrap();
     let events =
-        api.watch(&kube::api::WatchParams::default(), &list_revision).await.unwrap().boxed();
+        api.watch(&kube::api::WatchParams::default(), &first_revision).await.unwrap().boxed();
     let names: Vec<String> = events
         .take(2)
         .map(|event| match event.unwrap() {
