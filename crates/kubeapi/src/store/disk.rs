@@ -195,7 +195,7 @@ fn read(file: &dyn StoreFile) -> Result<(Database, Rows), DiskError> {
     }
     if went_back {
         log::warn!(revision = found; "the store's last commit was interrupted and is undone: it was not acknowledged to any client");
-        file.forget_aside();
+        file.remove_copy();
     }
     file.acknowledge(rows.revision);
     Ok((database, rows))
@@ -216,7 +216,7 @@ fn open(file: &dyn StoreFile) -> Result<(Database, bool), DiskError> {
     });
     match file.open(&builder_without_repair) {
         Err(_) if goes_back.load(Ordering::SeqCst) => {
-            file.set_aside();
+            file.keep_copy();
             Ok((file.open(&builder())?, true))
         }
         opened => Ok((opened?, false)),

@@ -103,9 +103,9 @@ impl StoreFile for Shelf {
         Ok(())
     }
 
-    fn set_aside(&self) {}
+    fn keep_copy(&self) {}
 
-    fn forget_aside(&self) {}
+    fn remove_copy(&self) {}
 
     fn acknowledged(&self) -> Option<u64> {
         *self.acknowledged.lock().unwrap()

@@ -172,7 +172,7 @@ fn all_causes(
     causes
 }
 
-/// Asks the admission functions to complete a new object.
+/// Calls the admission function that completes a new object.
 pub(super) fn complete(
     batch: &Batch<'_>,
     resource: &Resource,

@@ -72,7 +72,9 @@ pub(super) fn mount(
     let leaf = entry.leaf_within(target, deadlines.call).map_err(failed)?;
     let leaf = leaf.ok_or_else(|| failed(Errno::ENOENT.into()))?;
     if leaf.mount.is_some() {
-        return Err(StepError::Changed(format!("{target} became a mount point of another mount")));
+        return Err(StepError::Changed(format!(
+            "another program mounted a file system at {target} meanwhile"
+        )));
     }
     let log = KernelLog::from_now();
     let mounted = match way(kind.as_str(), line, source, &target.to_string()) {
@@ -160,7 +162,7 @@ pub(super) fn unmount(
         return Ok(());
     };
     if there != device {
-        return Err(StepError::Changed(format!("{target} shows another mount")));
+        return Err(StepError::Changed(format!("another mount covers the mount at {target} now")));
     }
     let patience = deadlines.of_unmount(&kind);
     let result = if is_plain_unmount(line, &target.to_string()) {

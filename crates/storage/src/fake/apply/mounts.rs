@@ -21,7 +21,7 @@ impl FakeHost {
         let path = target.path();
         if local.mounted(&path).is_some() {
             return Err(StepError::Changed(format!(
-                "{target} became a mount point of another mount"
+                "another program mounted a file system at {target} meanwhile"
             )));
         }
         let file = match local.files.get(&path) {
@@ -120,7 +120,9 @@ impl FakeHost {
             return Ok(());
         };
         if local.mounts[index].thing.device != device {
-            return Err(StepError::Changed(format!("{target} shows another mount")));
+            return Err(StepError::Changed(format!(
+                "another mount covers the mount at {target} now"
+            )));
         }
         let carries = local
             .mounts
