@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn a_full_rabbit_is_reported_with_the_words_that_tools_search_for() {
         let full = Rejection::InsufficientCapacity {
-            asked: 800,
+            requested: 800,
             each: 400,
             drives: 2,
             lacking: "nqn.2026-01.io.warren:d0".parse().unwrap(),
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn the_owner_s_text_omits_what_only_an_operator_can_do() {
         let full = Rejection::TooFewDrives {
-            asked: 8,
+            requested: 8,
             usable: 1,
             least: 14,
             drives: 16,

@@ -97,7 +97,7 @@ fn clean(schema: &mut Value) {
         values.retain(|value| !value.is_null());
     }
     for bound in ["minimum", "maximum"] {
-        members.get_mut(bound).into_iter().for_each(whole);
+        members.get_mut(bound).into_iter().for_each(to_integer);
     }
     if let Some(required) = members.get_mut("required").and_then(Value::as_array_mut) {
         required.sort_by(|left, right| left.as_str().cmp(&right.as_str()));
@@ -122,7 +122,7 @@ fn without_rules(value: &mut Value) {
 }
 
 /// Converts a bound to an integer: the CRD types have floating-point bounds, but all of our bounds are integers.
-fn whole(bound: &mut Value) {
+fn to_integer(bound: &mut Value) {
     if let Some(number) =
         bound.as_f64().and_then(|number| format!("{number:.0}").parse::<i64>().ok())
     {

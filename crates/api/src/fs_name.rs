@@ -54,11 +54,11 @@ impl FsName {
         self
     }
 
-    /// Returns the first name that is not in `taken`, from `self` on. Such a name always exists: there are 26⁸ names,
+    /// Returns the first name that is not in `names_in_use`, from `self` on. Such a name always exists: there are 26⁸ names,
     /// more than an object can list.
     #[must_use]
-    pub fn first_free(mut self, taken: &BTreeSet<String>) -> Self {
-        while taken.contains(&self.to_string()) {
+    pub fn first_free(mut self, names_in_use: &BTreeSet<String>) -> Self {
+        while names_in_use.contains(&self.to_string()) {
             self = self.next();
         }
         self
@@ -83,13 +83,13 @@ mod tests {
 
     #[test]
     fn next_carries_and_begins_again_after_the_last_name() {
-        for (one, next) in [
+        for (before, next) in [
             ("aaaaaaaa", "aaaaaaab"),
             ("bbbbbbbz", "bbbbbbca"),
             ("azzzzzzz", "baaaaaaa"),
             ("zzzzzzzz", "aaaaaaaa"),
         ] {
-            assert_eq!(name(one).next().to_string(), next);
+            assert_eq!(name(before).next().to_string(), next);
         }
     }
 
@@ -109,9 +109,9 @@ mod tests {
 
     #[test]
     fn taken_names_are_skipped_also_after_the_last_name() {
-        let taken = ["zzzzzzzz", "aaaaaaaa", "aaaaaaac"].map(str::to_owned).into();
-        assert_eq!(name("zzzzzzzz").first_free(&taken).to_string(), "aaaaaaab");
-        assert_eq!(name("zzzzzzzy").first_free(&taken).to_string(), "zzzzzzzy");
+        let names_in_use = ["zzzzzzzz", "aaaaaaaa", "aaaaaaac"].map(str::to_owned).into();
+        assert_eq!(name("zzzzzzzz").first_free(&names_in_use).to_string(), "aaaaaaab");
+        assert_eq!(name("zzzzzzzy").first_free(&names_in_use).to_string(), "zzzzzzzy");
     }
 
     #[test]

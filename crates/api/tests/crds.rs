@@ -18,7 +18,7 @@ fn file_name(crd: &Value) -> String {
 
 /// `UPDATE_CRDS=1 cargo test -p api --test crds` regenerates the files.
 #[test]
-fn files_are_up_to_date() {
+fn the_crd_files_equal_the_generated_definitions() {
     let mut expected = BTreeSet::new();
     for crd in api::crd::ruled_crd_values() {
         let path = folder().join(file_name(&crd));

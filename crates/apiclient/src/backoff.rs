@@ -54,7 +54,7 @@ mod tests {
         advance(Duration::from_secs(121)).await;
         assert!(
             backoff.next().unwrap() < Duration::from_secs(2),
-            "the watch had worked for a while"
+            "the delays start again after a watch that worked for a while"
         );
     }
 }

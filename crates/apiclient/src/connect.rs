@@ -21,19 +21,19 @@ pub enum ConnectError {
     #[error("read kubeconfig {}", path.display())]
     ReadKubeconfig { path: PathBuf, source: KubeconfigError },
     /// No kubeconfig was named, and no usable one was found.
-    #[error("find a kubeconfig by $KUBECONFIG or in ~/.kube")]
+    #[error("find a kubeconfig in $KUBECONFIG or ~/.kube")]
     FindKubeconfig(#[source] KubeconfigError),
     /// The process does not run in a pod with a service account.
     #[error("find the cluster of this pod: in-cluster works only in a pod with a service account")]
     InCluster(#[source] InClusterError),
     /// The address `https://HOST:PORT` was given without a token file and a CA file.
-    #[error("https://{0} needs a token file and a CA file; name both")]
+    #[error("https://{0} needs a token file and a CA file: set both options")]
     NoCredentials(Authority),
     /// The token file or the CA file cannot be used.
     #[error("set up the connection to https://{server}")]
     Credentials { server: Authority, source: CredentialsError },
     /// The configuration cannot be used, for example because of its certificates.
-    #[error("make a client of the cluster's API")]
+    #[error("create a client of the cluster's API")]
     MakeClient(#[source] kube::Error),
 }
 

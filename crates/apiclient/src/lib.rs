@@ -26,7 +26,7 @@ pub use address::{Address, AddressError};
 pub use backoff::WatchBackoff;
 pub use connect::{ConnectError, connect, connect_to_server, connect_with};
 pub use list_readable::{Readable, list_readable};
-pub use observed::{Answer, observed};
+pub use observed::{Answer, observe_answers};
 pub use plain::{innermost, is_refusal, plain};
 pub use server::{Credentials, CredentialsError};
 pub use tcp::tcp;

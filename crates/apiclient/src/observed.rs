@@ -16,7 +16,7 @@ pub struct Answer {
 }
 
 /// Returns a client that sends its requests through `client`, and calls `observe` when the headers of an answer arrive.
-pub fn observed(
+pub fn observe_answers(
     client: Client,
     observe: impl Fn(Answer) + Clone + Send + Sync + 'static,
 ) -> Client {

@@ -96,23 +96,26 @@ impl Requests {
         if current.is_current() {
             return current.client;
         }
-        let seen = stamps(&self.path);
+        let new_stamps = stamps(&self.path);
         match Current::read(&self.path).await {
             Ok((new, _)) => {
-                log::info!("kubeconfig {} was replaced: using the new one", self.path.display());
+                log::info!(
+                    "kubeconfig {} was replaced: this program uses the new contents",
+                    self.path.display()
+                );
                 let client = new.client.clone();
                 *self.current() = new;
                 client
             }
             Err(error) => {
                 log::warn!(
-                    "kubeconfig {} cannot be used, so its previous contents stay in use: {}",
+                    "kubeconfig {} cannot be used, so this program uses its previous contents: {}",
                     self.path.display(),
                     innermost(&error)
                 );
                 // Keeps the new stamps, so that the failure is logged only once, and the files are read again only when
                 // they change.
-                self.current().files = seen;
+                self.current().files = new_stamps;
                 current.client
             }
         }

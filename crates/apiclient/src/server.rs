@@ -151,9 +151,9 @@ impl Requests {
         request.headers_mut().insert(AUTHORIZATION, bearer);
         request.headers_mut().insert(USER_AGENT, HeaderValue::from_static(AGENT));
         *request.uri_mut() = target(&self.authority, request.uri())?;
-        let asked = self.connections().http.request(request);
+        let sent = self.connections().http.request(request);
         let mut waiting = Waiting { requests: &self, is_over: false };
-        let answer = timeout(ANSWER_TIMEOUT, asked).await;
+        let answer = timeout(ANSWER_TIMEOUT, sent).await;
         waiting.is_over = answer.is_ok();
         let server = self.authority.clone();
         answer.map_err(|_| RequestError::Timeout { server: server.clone() })?.map_err(|source| {
@@ -239,7 +239,7 @@ mod tests {
         let (token, ca) = (directory.path().join("token"), directory.path().join("ca"));
         let credentials = Credentials { token: token.clone(), ca: ca.clone() };
         let refused = || match client("localhost:1".parse().unwrap(), &credentials) {
-            Ok(_) => panic!("it should not be usable"),
+            Ok(_) => panic!("the server should be refused"),
             Err(error) => error.to_string(),
         };
         assert!(refused().starts_with(&format!("token file {}", token.display())));

@@ -102,8 +102,8 @@ async fn answer(
 async fn parallel_requests_share_one_connection() {
     let server = Server::start().await;
     assert_eq!(server.ask("/").await.unwrap(), "answer");
-    let (one, other) = tokio::join!(server.ask("/pair"), server.ask("/pair"));
-    assert_eq!((one.unwrap(), other.unwrap()), ("answer".to_owned(), "answer".to_owned()));
+    let (first, second) = tokio::join!(server.ask("/pair"), server.ask("/pair"));
+    assert_eq!((first.unwrap(), second.unwrap()), ("answer".to_owned(), "answer".to_owned()));
     assert_eq!(server.accepted(), 1);
 }
 

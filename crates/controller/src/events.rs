@@ -63,7 +63,7 @@ impl Events {
             let regarding =
                 ObjectReference { field_path: note.part.clone(), ..object.object_ref(&()) };
             if queue.try_send((regarding, note)).is_err() {
-                log::debug!("too many notes at once: some are in this log only");
+                log::debug!("too many Events at once: some are only in this log");
             }
         }
     }
@@ -106,7 +106,7 @@ async fn publish(recorder: Recorder, mut notes: mpsc::Receiver<(ObjectReference,
             Err(_) => limiter.failed(format!("no answer within {} s", PUBLISH_TIMEOUT.as_secs())),
         };
         if let Some(why) = why {
-            log::info!("Events are not published ({why}): this log has their text");
+            log::info!("Events cannot be published ({why}): read their texts in this log");
         }
     }
 }

@@ -4,7 +4,7 @@ mod health;
 
 use std::{fmt, pin::Pin, sync::Arc};
 
-use apiclient::{WatchBackoff, observed};
+use apiclient::{WatchBackoff, observe_answers};
 use futures::{Stream, StreamExt, stream};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
@@ -161,7 +161,7 @@ impl Watch {
         }
         self.begun = Arc::default();
         let begun = Arc::clone(&self.begun);
-        let client = observed(self.client.clone(), move |answer| {
+        let client = observe_answers(self.client.clone(), move |answer| {
             if answer.watch && answer.status < 300 {
                 begun.notify_one();
             }

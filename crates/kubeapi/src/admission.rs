@@ -62,12 +62,12 @@ impl Admission {
     }
 
     /// Returns whether the program set a function that admits or refuses changes.
-    pub(crate) fn asks(&self) -> bool {
+    pub(crate) fn has_admit_function(&self) -> bool {
         self.admit.is_some()
     }
 
     /// Returns whether the program set a function that completes new objects.
-    pub(crate) fn completes(&self) -> bool {
+    pub(crate) fn has_complete_function(&self) -> bool {
         self.complete.is_some()
     }
 
@@ -83,6 +83,9 @@ impl Admission {
 impl fmt::Debug for Admission {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut debug = f.debug_struct("Admission");
-        debug.field("completes", &self.completes()).field("asks", &self.asks()).finish()
+        debug
+            .field("has_complete_function", &self.has_complete_function())
+            .field("has_admit_function", &self.has_admit_function())
+            .finish()
     }
 }

@@ -34,7 +34,7 @@ const THIS_PROGRAM: i64 = 1_767_225_600;
 pub enum CredentialsError {
     #[error("{} cannot be read", path.display())]
     Read { path: PathBuf, source: io::Error },
-    #[error("{} is damaged; remove it to have new credentials made", path.display())]
+    #[error("{} is damaged; remove it, so that new credentials are created", path.display())]
     Parse { path: PathBuf, source: serde_json::Error },
     #[error("{} cannot be written", path.display())]
     Write { path: PathBuf, source: io::Error },

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// Collects the garbage that the batch's events from `index` on leave, and the garbage that the collection itself
 /// leaves. Fails only when a stored object does not decode.
-pub(crate) fn settle(batch: &mut Batch<'_>, mut index: usize) -> Result<(), Status> {
+pub(crate) fn collect_garbage(batch: &mut Batch<'_>, mut index: usize) -> Result<(), Status> {
     while let Some(event) = batch.events().get(index).cloned() {
         index += 1;
         match event.verb {

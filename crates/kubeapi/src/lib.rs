@@ -146,7 +146,8 @@ impl Api {
         let directory = config.directory;
         make_directory(&directory)
             .map_err(|source| OpenError::MakeDirectory { directory: directory.clone(), source })?;
-        let rules = Rules { settle: garbage::settle, admission: config.admission };
+        let rules =
+            Rules { collect_garbage: garbage::collect_garbage, admission: config.admission };
         let store = Store::open(&directory, config.history, &config.crds, rules)
             .map_err(|error| OpenError::of_store(directory, error))?;
         let api = Self { store: Arc::new(store) };

@@ -178,8 +178,8 @@ impl Status {
 
     /// Answers 504 to a client that knows a later revision than this server: the server was restored from an older
     /// backup. Clients recognise the cause in this Status and list again.
-    pub(crate) fn revision_too_large(asked: u64, current: u64) -> Self {
-        let why = format!("Too large resource version: {asked}, current: {current}");
+    pub(crate) fn revision_too_large(requested: u64, current: u64) -> Self {
+        let why = format!("Too large resource version: {requested}, current: {current}");
         Self::new(504, "Timeout", why.as_str()).with_cause("ResourceVersionTooLarge", &why)
     }
 

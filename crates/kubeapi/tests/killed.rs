@@ -146,7 +146,7 @@ fn count(object: &Value) -> u64 {
 /// A client that watches all ConfigMaps, and checks that each number arrives once and in order.
 struct Watcher {
     revision: u64,
-    seen: BTreeMap<String, u64>,
+    received: BTreeMap<String, u64>,
 }
 
 impl Watcher {
@@ -160,7 +160,7 @@ impl Watcher {
         assert_eq!(response.status(), 200);
         let mut body = response.into_body();
         let mut text = Vec::new();
-        while !enough(&self.seen) {
+        while !enough(&self.received) {
             let Some(Ok(frame)) = body.frame().await else { return };
             text.extend_from_slice(&frame.into_data().unwrap());
             while let Some(end) = text.iter().position(|byte| *byte == b'\n') {
@@ -178,7 +178,7 @@ impl Watcher {
         assert!(revision > self.revision, "revision {revision} after {}", self.revision);
         self.revision = revision;
         let name = object["metadata"]["name"].as_str().unwrap().to_owned();
-        let last = self.seen.entry(name.clone()).or_insert(0);
+        let last = self.received.entry(name.clone()).or_insert(0);
         assert_eq!(count(object), *last + 1, "{name} skipped or repeated a change");
         *last += 1;
     }
@@ -195,7 +195,7 @@ async fn no_acknowledged_write_is_lost_and_no_event_is_skipped() {
     // The store is locked until the first server has ended.
     first.kill().await.unwrap();
     let revision = list["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
-    let mut watcher = Watcher { revision, seen: BTreeMap::new() };
+    let mut watcher = Watcher { revision, received: BTreeMap::new() };
     let mut writers: Vec<Writer> =
         (0..WRITERS).map(|index| Writer { name: format!("w{index}"), acknowledged: 0 }).collect();
     for round in 0..rounds {
@@ -221,7 +221,7 @@ async fn no_acknowledged_write_is_lost_and_no_event_is_skipped() {
         .map(|item| (item["metadata"]["name"].as_str().unwrap().to_owned(), count(item)))
         .collect();
     assert_eq!(stored.len(), WRITERS);
-    watcher.run(directory, |seen| *seen == stored).await;
-    assert_eq!(watcher.seen, stored);
+    watcher.run(directory, |received| *received == stored).await;
+    assert_eq!(watcher.received, stored);
     drop(last);
 }

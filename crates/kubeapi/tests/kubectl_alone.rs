@@ -114,7 +114,7 @@ async fn has_kubectl() -> bool {
 }
 
 #[tokio::test]
-async fn kubectl_works_on_our_kinds() {
+async fn kubectl_creates_reads_changes_and_deletes_objects_of_our_kinds() {
     if !has_kubectl().await {
         return;
     }
@@ -190,10 +190,14 @@ async fn kubectl_works_on_our_kinds() {
     );
     let operation = r#"[{"op":"replace","path":"/spec/count","value":6}]"#;
     cluster.ok(&["patch", "wd", "w1", "--type=json", "-p", operation], "").await;
-    let whole = cluster.ok(&["get", "wd", "w1", "-o", "yaml"], "").await;
-    cluster.ok(&["replace", "-f", "-"], &whole.replace("count: 6", "count: 8")).await;
-    let stale = cluster.kubectl(&["replace", "-f", "-"], &whole).await;
-    assert!(!stale.ok && stale.err.contains("the object has been modified"), "{}", stale.err);
+    let manifest_as_read = cluster.ok(&["get", "wd", "w1", "-o", "yaml"], "").await;
+    cluster.ok(&["replace", "-f", "-"], &manifest_as_read.replace("count: 6", "count: 8")).await;
+    let second_replace = cluster.kubectl(&["replace", "-f", "-"], &manifest_as_read).await;
+    assert!(
+        !second_replace.ok && second_replace.err.contains("the object has been modified"),
+        "{}",
+        second_replace.err
+    );
 
     assert!(cluster.ok(&["delete", "widget", "w1", "--timeout=20s"], "").await.contains("deleted"));
     assert!(cluster.kubectl(&["get", "wd", "w1"], "").await.err.contains("NotFound"));
@@ -201,7 +205,7 @@ async fn kubectl_works_on_our_kinds() {
 }
 
 #[tokio::test]
-async fn kubectl_works_on_builtin_kinds() {
+async fn kubectl_creates_reads_changes_and_deletes_objects_of_builtin_kinds() {
     if !has_kubectl().await {
         return;
     }
@@ -267,7 +271,7 @@ async fn kubectl_with_a_wrong_token_is_refused() {
 }
 
 #[tokio::test]
-async fn kubectl_watches() {
+async fn kubectl_get_watch_prints_each_change() {
     use tokio::io::{AsyncBufReadExt, BufReader};
     if !has_kubectl().await {
         return;

@@ -51,7 +51,9 @@ pub enum ConvergeError {
     #[error(transparent)]
     Step(#[from] ExecuteError),
     /// Steps remain after several rounds: something on the node undoes the steps.
-    #[error("still not as desired after {rounds} rounds, next would be: {next}")]
+    #[error(
+        "the node is still not as desired after {rounds} rounds of steps; the next step would be: {next}"
+    )]
     NotConverging { rounds: usize, next: String },
     /// The thread that worked on the unit panicked. Steps taken before the panic stay done, and other units continue.
     #[error(transparent)]
@@ -199,11 +201,11 @@ impl Converger {
                 });
             }
             // The failure of a step on one drive, mount or volume must not hold up the steps on the others.
-            let each = matches!(
+            let are_independent = matches!(
                 desired,
                 Desired::OnlyMounts(_) | Desired::OnlyVolumes(_) | Desired::Withdrawn { .. }
             );
-            let apply = if each { execute_each } else { execute };
+            let apply = if are_independent { execute_each } else { execute };
             match apply(&*self.host, steps, &mut progress.done) {
                 // Another unit changed the node first, for example took the drive's free bytes: observe again. Such a
                 // lost race does not count as a round.

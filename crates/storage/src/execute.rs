@@ -129,12 +129,12 @@ pub fn execute_each(
     let mut given_up = BTreeSet::new();
     let mut failures = Vec::new();
     for step in steps {
-        let on = step.on().to_string();
-        if given_up.contains(&on) {
+        let changed_object = step.on().to_string();
+        if given_up.contains(&changed_object) {
             continue;
         }
         if let Err(failure) = apply(host, step, done) {
-            given_up.insert(on);
+            given_up.insert(changed_object);
             failures.push(failure);
         }
     }

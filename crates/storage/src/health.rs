@@ -162,7 +162,9 @@ pub struct FileSystemFacts {
     pub target: String,
     pub device: DeviceNumber,
     pub kind: String,
-    pub asked_read_only: bool,
+    /// Whether the mount has the option `ro`.
+    pub is_mounted_read_only: bool,
+    /// Whether the file system itself is read-only, for example after an error.
     pub is_read_only: bool,
     pub answer: Answer,
 }
@@ -198,15 +200,15 @@ impl GroupFacts {
     /// Returns the facts of a group; `None` when Warren did not make it. Members that are merely not attached to this
     /// node are subtracted from the missing members, because they will be attached. But every namespace that is known
     /// to be lost counts as a missing member: an unattached namespace may be a replacement that is not a member yet.
-    pub fn from_group(seen: &OwnGroup) -> Option<Self> {
-        let group = &seen.group;
+    pub fn from_group(own_group: &OwnGroup) -> Option<Self> {
+        let group = &own_group.group;
         if !group.is_warrens() {
             return None;
         }
         let count = |length: usize| u32::try_from(length).unwrap_or(u32::MAX);
-        let (unattached, lost) = (count(seen.unattached.len()), count(seen.lost.len()));
+        let (unattached, lost) = (count(own_group.unattached.len()), count(own_group.lost.len()));
         let missing = group.missing.saturating_sub(unattached).max(group.missing.min(lost));
-        let lost = seen.lost.iter().map(|(id, why)| format!("{id}: {why}"));
+        let lost = own_group.lost.iter().map(|(id, why)| format!("{id}: {why}"));
         let trouble = group
             .volumes
             .iter()
@@ -215,8 +217,8 @@ impl GroupFacts {
         let is_whole_elsewhere = unattached > 0 && missing == 0;
         Some(Self {
             name: group.name.clone(),
-            allocation: seen.allocation,
-            devices: seen.devices.clone(),
+            allocation: own_group.allocation,
+            devices: own_group.devices.clone(),
             is_shared: group.is_shared,
             missing,
             lost: lost.collect(),

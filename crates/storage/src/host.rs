@@ -81,7 +81,7 @@ pub enum StepError {
         /// The child process, its kernel stack, and the DLM locks that this node requested and was not granted.
         waits: String,
     },
-    #[error("{} more failed, {}", .others.len(), list(.others))]
+    #[error("other steps failed too ({})", list(.others))]
     Several {
         #[source]
         first: Box<StepError>,
@@ -126,8 +126,8 @@ impl StepError {
 /// or reserves some bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
-    "{drive} has no room for a namespace of {size} bytes ({why}), while it reports {left} of {capacity} bytes left and has \
-     {namespaces}{} namespaces",
+    "drive {drive} refuses a namespace of {size} bytes for lack of room ({why}), although it reports {left} of {capacity} bytes \
+     as free and has {namespaces}{} namespaces",
     of_max(.max_namespaces)
 )]
 pub struct RoomRefused {
@@ -177,7 +177,7 @@ pub enum CommandError {
         stderr: String,
     },
     #[error(
-        "{command}: it printed more than {most} bytes; the agent does not read a truncated answer"
+        "{command}: the command printed more than {most} bytes; the agent does not use truncated output"
     )]
     TooMuch { command: String, most: usize },
     /// The command outlived its deadline, and its process group was killed.

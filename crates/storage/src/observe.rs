@@ -41,7 +41,7 @@ pub(crate) trait Observer {
     /// those without a table. [`Observer::mapped`] does not see mappings without a table.
     fn unfinished(&self, volume: &Volume) -> Result<Activation, ObserveError>;
     /// Returns the mappings that an interrupted repair of an active RAID left.
-    fn beside(&self, volume: &Volume) -> Result<Vec<Unfinished>, ObserveError>;
+    fn unused_raid_parts(&self, volume: &Volume) -> Result<Vec<Unfinished>, ObserveError>;
     /// Reads LVM's report on these devices; LVM reads no other device.
     fn lvm(&self, devices: &[BlockDevice]) -> Result<LvmReport, ObserveError>;
     /// Lists all of device-mapper's devices.
@@ -179,9 +179,11 @@ fn mounted(observer: &impl Observer, mount: &Mount, to_be: ToBe) -> Result<Obser
         MountSource::Volume { volume: wanted, .. } => {
             // sysfs shows the devices beneath a mount. Only a volume that must be activated or deactivated needs LVM's
             // report too.
-            let needs_report = |seen: &LvmState| match to_be {
-                ToBe::Mounted => seen.active().is_none() || !is_mounted,
-                ToBe::Unmounted => seen.activation != Activation::Inactive || seen.in_lock_space,
+            let needs_report = |lvm_state: &LvmState| match to_be {
+                ToBe::Mounted => lvm_state.active().is_none() || !is_mounted,
+                ToBe::Unmounted => {
+                    lvm_state.activation != Activation::Inactive || lvm_state.in_lock_space
+                }
             };
             let state = volume(observer, wanted, signed, needs_report)?;
             if to_be == ToBe::Unmounted {
@@ -217,7 +219,7 @@ fn users(
 
 fn device_of(volume: &Volume, state: &VolumeState) -> Option<VolumeDevice> {
     match (&state.lvm, &state.devices[..]) {
-        (Some(seen), _) => seen.active().map(|active| active.device(volume)),
+        (Some(lvm_state), _) => lvm_state.active().map(|active| active.device(volume)),
         (None, [device]) => Some(device.into()),
         (None, _) => None,
     }
@@ -253,27 +255,28 @@ fn logical(
     if volume.is_guessed() && !devices.is_empty() {
         return observe_unnamed(observer, volume, devices);
     }
-    let mut seen = observer.mapped(volume, devices)?;
-    if needs_report(&seen) {
+    let mut lvm_state = observer.mapped(volume, devices)?;
+    if needs_report(&lvm_state) {
         // Without a device list, LVM would read every disk of the node.
         let nothing = || Ok(LvmReport::default());
-        seen.report = Some(if devices.is_empty() { nothing() } else { observer.lvm(devices) }?);
-        complete(observer, volume, &mut seen)?;
+        lvm_state.report =
+            Some(if devices.is_empty() { nothing() } else { observer.lvm(devices) }?);
+        complete(observer, volume, &mut lvm_state)?;
     }
-    Ok(seen)
+    Ok(lvm_state)
 }
 
 /// Adds the mappings that an interrupted command may have left and that sysfs does not show.
 fn complete(
     observer: &impl Observer,
     volume: &Volume,
-    seen: &mut LvmState,
+    lvm_state: &mut LvmState,
 ) -> Result<(), ObserveError> {
-    let group = seen.report.as_ref().and_then(|report| report.group(&volume.group));
+    let group = lvm_state.report.as_ref().and_then(|report| report.group(&volume.group));
     let logical = group.and_then(|group| group.volume(&volume.logical));
-    match &mut seen.activation {
+    match &mut lvm_state.activation {
         Activation::Active(mapped) if logical.is_some_and(LogicalVolume::is_partial) => {
-            mapped.unused_parts = observer.beside(volume)?;
+            mapped.unused_parts = observer.unused_raid_parts(volume)?;
         }
         Activation::Active(_) => {}
         activation => *activation = observer.unfinished(volume)?,
@@ -290,10 +293,10 @@ fn observe_unnamed(
     let report = observer.lvm(devices)?;
     let names = report.names_of(volume);
     let volume = volume.with_names(names.as_ref());
-    let seen = observer.mapped(&volume, devices)?;
-    let mut seen = LvmState { report: Some(report), names, ..seen };
-    complete(observer, &volume, &mut seen)?;
-    Ok(seen)
+    let lvm_state = observer.mapped(&volume, devices)?;
+    let mut lvm_state = LvmState { report: Some(report), names, ..lvm_state };
+    complete(observer, &volume, &mut lvm_state)?;
+    Ok(lvm_state)
 }
 
 fn hooks(

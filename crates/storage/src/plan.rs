@@ -43,8 +43,8 @@ pub fn plan(desired: &Desired, observed: &Observed) -> Result<Vec<Step>, Rejecti
         Desired::Unmounted(mount) => unmount::unmount(mount, observed),
         Desired::IndexTree(tree) => index_tree::show(tree, observed),
         Desired::NoIndexTree(tree) => Ok(index_tree::hide(tree, observed)),
-        Desired::OnlyMounts(keep) => own_mounts::only(keep, observed),
-        Desired::OnlyVolumes(keep) => Ok(own_volumes::only(keep, observed)),
+        Desired::OnlyMounts(keep) => own_mounts::unmount_all_except(keep, observed),
+        Desired::OnlyVolumes(keep) => Ok(own_volumes::remove_leftovers_except(keep, observed)),
         Desired::Inventory => Ok(Vec::new()),
     }
 }

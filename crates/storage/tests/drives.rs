@@ -81,8 +81,11 @@ fn a_failure_at_every_step_leaks_nothing() {
             host.fail(after, fault);
             let first = converger.converge(&Desired::Allocated(allocation(0)));
             assert!(first.is_err(), "{fault:?} after {after}");
-            let made = ours(&host, 0).len();
-            assert!(made == if after < 16 { 0 } else { 16 }, "{fault:?} after {after}: {made}");
+            let created = ours(&host, 0).len();
+            assert!(
+                created == if after < 16 { 0 } else { 16 },
+                "{fault:?} after {after}: {created}"
+            );
             assert_eq!(free(&host) % (10 * MIB), (16 * 1024 * MIB) % (10 * MIB));
             let again = Converger::new(host.clone());
             again.converge(&Desired::Allocated(allocation(0))).unwrap();
@@ -121,10 +124,10 @@ fn a_crash_after_every_step_converges_and_leaks_nothing() {
                 }
             }
             Converger::new(host.clone()).converge(&wanted).unwrap();
-            let made = ours(&host, 0);
+            let created = ours(&host, 0);
             let drives: std::collections::BTreeSet<_> =
-                made.iter().map(|namespace| &namespace.id.subsystem).collect();
-            assert_eq!((made.len(), drives.len()), (16, 16), "after {after}, {cut}");
+                created.iter().map(|namespace| &namespace.id.subsystem).collect();
+            assert_eq!((created.len(), drives.len()), (16, 16), "after {after}, {cut}");
             assert_eq!(free(&host), 18 * 1024 * MIB - 160 * MIB, "after {after}, {cut}");
             Converger::new(host.clone()).converge(&Desired::Released(allocation(0).id)).unwrap();
             assert!(host.is_clean());
@@ -136,11 +139,11 @@ fn a_crash_after_every_step_converges_and_leaks_nothing() {
 fn a_pulled_drive_is_awaited_and_returns_unchanged() {
     let (host, converger) = rabbit(18);
     converger.converge(&Desired::Allocated(allocation(0))).unwrap();
-    let (wanted, made) = (reported_allocation(&host, 0), ours(&host, 0));
+    let (wanted, created) = (reported_allocation(&host, 0), ours(&host, 0));
     host.pull_drive(3);
     host.reboot();
-    let seen = converger.converge(&Desired::Allocated(wanted.clone())).unwrap().observed;
-    let lost = missing_namespaces(&wanted, &seen);
+    let observed = converger.converge(&Desired::Allocated(wanted.clone())).unwrap().observed;
+    let lost = missing_namespaces(&wanted, &observed);
     let [lost] = &lost[..] else { panic!("{lost:?}") };
     assert!(
         lost.to_string().ends_with("drive-3 cannot be reached: it is not plugged in"),
@@ -149,11 +152,11 @@ fn a_pulled_drive_is_awaited_and_returns_unchanged() {
     assert_eq!(ours(&host, 0).iter().filter(|namespace| namespace.device.is_some()).count(), 15);
 
     host.put_drive_back(3);
-    let seen = converger.converge(&Desired::Allocated(wanted.clone())).unwrap().observed;
-    assert_eq!(missing_namespaces(&wanted, &seen), []);
+    let observed = converger.converge(&Desired::Allocated(wanted.clone())).unwrap().observed;
+    assert_eq!(missing_namespaces(&wanted, &observed), []);
     let ids =
         |all: &[Namespace]| all.iter().map(|namespace| namespace.id.clone()).collect::<Vec<_>>();
-    assert_eq!(ids(&ours(&host, 0)), ids(&made));
+    assert_eq!(ids(&ours(&host, 0)), ids(&created));
 
     host.pull_drive(3);
     let error = converger.converge(&Desired::Released(wanted.id)).unwrap_err();
@@ -177,8 +180,8 @@ fn a_replaced_drive_gets_a_successor_and_none_of_its_namespaces_is_deleted() {
         let _ = Converger::new(host.clone()).converge(&Desired::Allocated(wanted.clone()));
     }
     host.fail(usize::MAX, Fault::Before);
-    let seen = converger.converge(&Desired::Allocated(wanted.clone())).unwrap().observed;
-    assert_eq!(missing_namespaces(&wanted, &seen), []);
+    let observed = converger.converge(&Desired::Allocated(wanted.clone())).unwrap().observed;
+    assert_eq!(missing_namespaces(&wanted, &observed), []);
     let now = ours(&host, 0);
     assert_eq!(now.len(), 16);
     assert!(
@@ -186,7 +189,7 @@ fn a_replaced_drive_gets_a_successor_and_none_of_its_namespaces_is_deleted() {
         "{now:?}"
     );
     let of_old = |namespace: &&Namespace| namespace.owner == NamespaceOwner::Replaced(wanted.id);
-    assert_eq!(seen.namespaces.iter().filter(of_old).count(), 1);
+    assert_eq!(observed.namespaces.iter().filter(of_old).count(), 1);
     assert_eq!(converger.plan(&Desired::Allocated(reported_allocation(&host, 0))).unwrap(), []);
     for after in 0..3 {
         host.fail(after, Fault::After);
@@ -194,7 +197,7 @@ fn a_replaced_drive_gets_a_successor_and_none_of_its_namespaces_is_deleted() {
     }
     host.fail(usize::MAX, Fault::Before);
     converger.converge(&Desired::Released(wanted.id)).unwrap();
-    let seen = host.observe(&Desired::Inventory).unwrap();
-    assert!(seen.namespaces.is_empty(), "the records are gone: {:?}", seen.namespaces);
-    assert_eq!(seen.drives.len(), 18, "the replaced drive is not awaited");
+    let observed = host.observe(&Desired::Inventory).unwrap();
+    assert!(observed.namespaces.is_empty(), "the records are gone: {:?}", observed.namespaces);
+    assert_eq!(observed.drives.len(), 18, "the replaced drive is not awaited");
 }

@@ -341,20 +341,20 @@ fn leftovers_of_erased_volumes_are_removed() {
     memory.rabbit.plant_lock_space(&fs.volume.group);
     memory.rabbit.plant_lock_space("global");
 
-    let nobody = Desired::OnlyVolumes(BTreeSet::new());
-    assert_eq!(settle(&rabbit, &nobody), [""; 0], "an existing group stays, whoever owns it");
-    let seen = rabbit.observe(&nobody).unwrap();
-    assert_eq!(seen.groups.len(), 1);
-    assert_eq!((seen.groups[0].devices.len(), seen.mappings[0].on.len()), (2, 2));
+    let keep_none = Desired::OnlyVolumes(BTreeSet::new());
+    assert_eq!(settle(&rabbit, &keep_none), [""; 0], "an existing group stays, whoever owns it");
+    let observed = rabbit.observe(&keep_none).unwrap();
+    assert_eq!(observed.groups.len(), 1);
+    assert_eq!((observed.groups[0].devices.len(), observed.mappings[0].on.len()), (2, 2));
 
     memory.rabbit.erase_drives();
     assert_eq!(settle(&rabbit, &Desired::OnlyVolumes(BTreeSet::from([owner]))), [""; 0]);
-    let steps = settle(&rabbit, &nobody);
+    let steps = settle(&rabbit, &keep_none);
     assert!(
         steps[0].starts_with("remove mapping ") && steps[1].starts_with("leave the lock space")
     );
-    assert!(settle(&rabbit, &nobody).is_empty());
-    assert_eq!(rabbit.observe(&nobody).unwrap().lock_spaces, ["global"]);
+    assert!(settle(&rabbit, &keep_none).is_empty());
+    assert_eq!(rabbit.observe(&keep_none).unwrap().lock_spaces, ["global"]);
 }
 
 /// When an unmount has no profile, it can only guess the name of the volume.
@@ -402,8 +402,8 @@ fn a_group_lacks_a_lost_drive() {
     let look = || rabbit.observe(&Desired::OnlyVolumes(BTreeSet::new())).unwrap().groups;
     assert_eq!(GroupFacts::from_group(&look()[0]).unwrap().missing, 0);
     let slot = |id: &NamespaceId| {
-        let seen = rabbit.observe(&Desired::Inventory).unwrap();
-        seen.drives.iter().find(|drive| drive.nqn == id.subsystem).unwrap().slot
+        let observed = rabbit.observe(&Desired::Inventory).unwrap();
+        observed.drives.iter().find(|drive| drive.nqn == id.subsystem).unwrap().slot
     };
     memory.rabbit.pull_drive(slot(&fs.volume.namespaces[1]));
     assert_eq!(GroupFacts::from_group(&look()[0]).unwrap().missing, 1);

@@ -44,9 +44,10 @@ fn allocation() -> Allocation {
 }
 
 fn namespaces(host: &FakeHost) -> Vec<NamespaceId> {
-    let seen = host.observe(&Desired::Inventory).unwrap().namespaces;
+    let observed = host.observe(&Desired::Inventory).unwrap().namespaces;
     let ours = NamespaceOwner::Ours(allocation().id);
-    seen.into_iter()
+    observed
+        .into_iter()
         .filter(|namespace| namespace.owner == ours)
         .map(|namespace| namespace.id)
         .collect()
@@ -284,12 +285,12 @@ fn a_lost_device_is_replaced_by_its_successor_while_the_target_serves() {
     let before = target(&host);
     settle(&converger, &Desired::TargetReady(before.clone()));
     let slot = before.namespaces[0].subsystem.to_string();
-    let seen = host.observe(&Desired::Inventory).unwrap();
-    let lost = seen.drives.iter().find(|drive| drive.nqn.to_string() == slot).unwrap().slot;
+    let observed = host.observe(&Desired::Inventory).unwrap();
+    let lost = observed.drives.iter().find(|drive| drive.nqn.to_string() == slot).unwrap().slot;
     host.swap_drive(lost);
     assert!(settle(&converger, &Desired::TargetReady(before.clone())).is_empty());
     let reported =
-        seen.namespaces.iter().filter(|namespace| before.namespaces.contains(&namespace.id));
+        observed.namespaces.iter().filter(|namespace| before.namespaces.contains(&namespace.id));
     let reported = reported.map(|namespace| storage::desired::Reported {
         id: namespace.id.clone(),
         size: namespace.size,

@@ -28,17 +28,17 @@ const AT_ONCE: usize = 4096;
 
 /// An entry of the tree that could not be removed.
 #[derive(Debug, Error)]
-#[error("entry {name:?} of the directory")]
-struct Left {
+#[error("entry {name:?} of the directory cannot be removed")]
+struct UnremovedEntry {
     name: OsString,
     #[source]
     source: Errno,
 }
 
-impl From<Left> for io::Error {
-    fn from(left: Left) -> Self {
-        let kind = Self::from(left.source).kind();
-        Self::new(kind, left)
+impl From<UnremovedEntry> for io::Error {
+    fn from(entry: UnremovedEntry) -> Self {
+        let kind = Self::from(entry.source).kind();
+        Self::new(kind, entry)
     }
 }
 
@@ -50,7 +50,9 @@ impl From<Left> for io::Error {
 /// removed, and the reason.
 pub fn remove(path: &Path) -> io::Result<()> {
     match open(AT_FDCWD, path.as_os_str(), ResolveFlag::empty()) {
-        Ok(root) => Tree { root, left: BTreeSet::new(), moved_up: 0, first: None }.clear()?,
+        Ok(root) => {
+            Tree { root, unremoved: BTreeSet::new(), moved_up: 0, first: None }.remove_contents()?
+        }
         Err(Errno::ELOOP | Errno::ENOTDIR) => {
             return Ok(unlinkat(AT_FDCWD, path, UnlinkatFlags::NoRemoveDir)?);
         }
@@ -68,25 +70,25 @@ fn open(at: impl std::os::fd::AsFd, name: &OsStr, resolve: ResolveFlag) -> nix::
 struct Tree {
     root: OwnedFd,
     /// Entries of the root that could not be removed.
-    left: BTreeSet<OsString>,
+    unremoved: BTreeSet<OsString>,
     /// Number of directories that were moved to the root.
     moved_up: u64,
     /// The first entry that could not be removed.
-    first: Option<Left>,
+    first: Option<UnremovedEntry>,
 }
 
 impl Tree {
     /// Removes everything beneath the root.
-    fn clear(mut self) -> io::Result<()> {
+    fn remove_contents(mut self) -> io::Result<()> {
         loop {
-            let names = names(&self.root, &self.left)?;
+            let names = names(&self.root, &self.unremoved)?;
             if names.is_empty() {
                 return self.first.map_or(Ok(()), |first| Err(first.into()));
             }
             for name in names {
                 if let Err(errno) = self.remove(&name) {
-                    self.left.insert(name.clone());
-                    self.first.get_or_insert(Left { name, source: errno });
+                    self.unremoved.insert(name.clone());
+                    self.first.get_or_insert(UnremovedEntry { name, source: errno });
                 }
             }
         }

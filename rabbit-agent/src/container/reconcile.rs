@@ -214,7 +214,9 @@ async fn converge(
 }
 
 fn not_converging(next: &Step) -> String {
-    format!("still not as desired after {ROUNDS} rounds, next would be: {next}")
+    format!(
+        "the node is still not as desired after {ROUNDS} rounds of steps; the next step would be: {next}"
+    )
 }
 
 /// Applies the steps. Before each step that starts a container or prepares a start, checks that the global Lustre

@@ -189,7 +189,7 @@ impl Movers {
             Worker::start(&self.config.datamover, listener).map_err(StartError::Program)?;
         let order =
             serde_json::to_string(order).map_err(|error| StartError::Order(error.into()))?;
-        worker.say(&order).map_err(StartError::Order)?;
+        worker.write_line(&order).map_err(StartError::Order)?;
         Ok(worker)
     }
 
@@ -206,7 +206,7 @@ impl Movers {
     pub fn cancel(&self, uid: ObjectUid) {
         let line = serde_json::to_string(&Change::Cancel).unwrap_or_default();
         if let Some(running) = self.table.lock().running(uid) {
-            let _ = running.worker.say(&line);
+            let _ = running.worker.write_line(&line);
             running.cancelled = Some(Instant::now());
         }
     }
@@ -223,7 +223,7 @@ impl Movers {
     #[must_use]
     pub fn standing(&self, uid: ObjectUid) -> String {
         let mut table = self.table.lock();
-        table.running(uid).map(|running| running.worker.standing()).unwrap_or_default()
+        table.running(uid).map(|running| running.worker.describe_waits()).unwrap_or_default()
     }
 
     /// Records that temporary files could not be removed, for this reason.

@@ -12,10 +12,10 @@ impl NodeContainers {
     /// Returns the time of the last request for logs, if the agent has not answered it yet.
     #[must_use]
     pub fn unanswered_log_request(&self) -> Option<MicroTime> {
-        let asked: Timestamp = self.annotations().get(annotation::LOGS_ASKED)?.parse().ok()?;
+        let requested: Timestamp = self.annotations().get(annotation::LOGS_ASKED)?.parse().ok()?;
         // Compares whole microseconds, because the status stores no fractions of them.
-        let is_new = |answered: Timestamp| answered.as_microsecond() < asked.as_microsecond();
-        self.logs_answered().is_none_or(is_new).then_some(MicroTime(asked))
+        let is_new = |answered: Timestamp| answered.as_microsecond() < requested.as_microsecond();
+        self.logs_answered().is_none_or(is_new).then_some(MicroTime(requested))
     }
 
     /// Returns the time for a new request for logs: `now`. If the last answered request has a later time, because its
@@ -38,9 +38,9 @@ mod tests {
 
     use super::*;
 
-    fn object(asked: Option<&str>, answered: Option<&str>) -> NodeContainers {
+    fn object(requested: Option<&str>, answered: Option<&str>) -> NodeContainers {
         serde_json::from_value(json!({
-            "metadata": {"annotations": asked.map(|at| json!({annotation::LOGS_ASKED: at}))},
+            "metadata": {"annotations": requested.map(|at| json!({annotation::LOGS_ASKED: at}))},
             "spec": {"userID": 1, "groupID": 1, "hostname": "r"},
             "status": {"state": "Ready", "attempt": 1, "logsAnswered": answered},
         }))
@@ -50,7 +50,8 @@ mod tests {
     #[test]
     fn a_request_is_open_until_its_own_time_or_a_later_one_is_answered() {
         let times = ["2026-11-26T10:00:00.000001Z", "2026-11-26T10:00:00.000002Z"];
-        let is_open = |asked, answered| object(asked, answered).unanswered_log_request().is_some();
+        let is_open =
+            |requested, answered| object(requested, answered).unanswered_log_request().is_some();
         assert!(!is_open(None, None) && is_open(Some(times[0]), None));
         assert!(is_open(Some(times[1]), Some(times[0])));
         assert!(!is_open(Some(times[0]), Some(times[0])));
@@ -61,9 +62,10 @@ mod tests {
     #[test]
     fn a_request_with_nanoseconds_is_answered_by_its_time_in_microseconds() {
         let mut object = object(Some("2026-11-26T10:00:00.123456789+01:00"), None);
-        let asked = object.unanswered_log_request();
+        let requested = object.unanswered_log_request();
         let status = object.status.as_mut().unwrap();
-        status.logs_answered = serde_json::from_value(json!(asked.unwrap().to_string())).unwrap();
+        status.logs_answered =
+            serde_json::from_value(json!(requested.unwrap().to_string())).unwrap();
         assert_eq!(object.unanswered_log_request(), None);
     }
 

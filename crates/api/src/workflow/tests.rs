@@ -3,11 +3,11 @@ use super::*;
 #[test]
 fn states_follow_each_other_in_the_order_of_the_schema() {
     let mut state = &WorkflowState::Proposal;
-    let mut seen = vec![state.as_str()];
+    let mut states = vec![state.as_str()];
     while let Some(next) = state.next() {
-        seen.push(next.as_str());
+        states.push(next.as_str());
         state = next;
     }
-    assert_eq!(seen, WorkflowState::VALUES);
+    assert_eq!(states, WorkflowState::VALUES);
     assert_eq!(WorkflowState::from("later").next(), None);
 }

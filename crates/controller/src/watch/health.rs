@@ -55,9 +55,10 @@ impl Trouble {
             watcher::Error::WatchError(status) => {
                 Some(trouble_of_status("watch", resource, status))
             }
-            watcher::Error::NoResourceVersion => {
-                Some(Self::Kind(format!("list {}: {error}; trying again", resource.kind)))
-            }
+            watcher::Error::NoResourceVersion => Some(Self::Kind(format!(
+                "list {}: {error}; this program tries again",
+                resource.kind
+            ))),
         }
     }
 }
@@ -66,11 +67,11 @@ fn trouble_of_error(verb: &str, resource: &ApiResource, error: &ApiError) -> Tro
     match error {
         ApiError::Api(status) => trouble_of_status(verb, resource, status),
         ApiError::SerdeError(cause) => Trouble::Kind(format!(
-            "{verb} {}: the answer cannot be decoded: {cause}; trying again",
+            "{verb} {}: the answer cannot be decoded: {cause}; this program tries again",
             resource.kind
         )),
         _ => Trouble::Away(format!(
-            "the API does not answer: {}; everything stays as it is, trying again",
+            "the API does not answer: {}; this program changes nothing until it answers, and tries again",
             plain(error)
         )),
     }
@@ -81,19 +82,21 @@ fn trouble_of_status(verb: &str, resource: &ApiResource, status: &Status) -> Tro
     let (crd, message) = (format!("{plural}.{group}"), &status.message);
     match status.code {
         401 => Trouble::Unauthorized(format!(
-            "the API does not accept this program's credentials ({message}): renew its token or certificate; trying again"
+            "the API does not accept this program's credentials ({message}): renew its token or certificate; this program tries again"
         )),
         403 => Trouble::Kind(format!(
-            "the API does not let this program {verb} {kind} ({message}): grant it get, list and watch on {crd}; trying again"
+            "the API refuses this program the right to {verb} {kind} ({message}): grant get, list and watch on {crd} to it; this program tries again"
         )),
         404 => Trouble::Unserved(format!(
-            "the API does not know {kind} {version}: install the CRD {crd} that serves this version; waiting for it"
+            "the API does not serve {kind} {version}: install the CRD {crd} that serves this version; this program waits for it"
         )),
         429 | 500.. => Trouble::Away(format!(
-            "the API answers {} {message}; everything stays as it is, trying again",
+            "the API answers {} {message}; this program changes nothing until it answers without an error, and tries again",
             status.code
         )),
-        code => Trouble::Kind(format!("{verb} {kind}: {message} ({code}); trying again")),
+        code => {
+            Trouble::Kind(format!("{verb} {kind}: {message} ({code}); this program tries again"))
+        }
     }
 }
 
@@ -196,7 +199,7 @@ impl Known {
     fn unreadable(&mut self, object: &str, why: &str) -> Option<String> {
         let known = self.unreadable.insert(object.to_owned(), why.to_owned());
         (known.as_deref() != Some(why)).then(|| {
-            format!("{object} cannot be read: {why}: correct or delete it; until then this program changes nothing that belongs to it")
+            format!("{object} cannot be read: {why}: correct or delete the object; until then this program changes nothing that belongs to it")
         })
     }
 
@@ -228,7 +231,7 @@ mod tests {
             (
                 404,
                 "not found",
-                &["NnfNodeStorage v1alpha11", "nnfnodestorages.nnf.cray.hpe.com", "waiting"][..],
+                &["NnfNodeStorage v1alpha11", "nnfnodestorages.nnf.cray.hpe.com", "waits"][..],
             ),
             (
                 403,
@@ -236,8 +239,8 @@ mod tests {
                 &["list NnfNodeStorage", "user x cannot list", "get, list and watch"],
             ),
             (401, "Unauthorized", &["credentials", "token"]),
-            (429, "slow down", &["429 slow down", "stays as it is"]),
-            (500, "etcdserver: no leader", &["500 etcdserver", "stays as it is"]),
+            (429, "slow down", &["429 slow down", "changes nothing"]),
+            (500, "etcdserver: no leader", &["500 etcdserver", "changes nothing"]),
             (400, "bad", &["list NnfNodeStorage: bad (400)"]),
         ] {
             let trouble = listing(code, message);
@@ -262,13 +265,17 @@ mod tests {
         let mut known = Known::default();
         assert_eq!(known.failed("A", &away("refused")).as_deref(), Some("refused"));
         assert_eq!(known.failed("B", &away("refused")), None);
-        assert_eq!(known.failed("A", &away("refused")), None, "the watch tried again");
+        assert_eq!(
+            known.failed("A", &away("refused")),
+            None,
+            "the second failure for the same reason is not logged"
+        );
         assert_eq!(
             known.failed("A", &away("reset")).as_deref(),
             Some("reset"),
-            "the trouble changed"
+            "a watch that fails for another reason is logged again"
         );
-        assert_eq!(known.works("A"), None, "B is still away");
+        assert_eq!(known.works("A"), None, "the watch on B still fails");
         assert_eq!(known.works("B").as_deref(), Some("the API answers again"));
         assert_eq!(known.works("B"), None);
     }

@@ -25,10 +25,10 @@ type Answer = UnsyncBoxBody<Bytes, Infallible>;
 
 /// An API that lists the given objects, and refuses watches until the test allows them.
 #[derive(Clone, Debug, Default)]
-struct FakeApi(Arc<Mutex<Asked>>);
+struct FakeApi(Arc<Mutex<ApiState>>);
 
 #[derive(Debug, Default)]
-struct Asked {
+struct ApiState {
     lists: usize,
     watches: usize,
     admits: bool,
@@ -48,10 +48,10 @@ impl FakeApi {
     }
 
     fn answer(&self, request: &Request<Body>) -> Response<Answer> {
-        let mut asked = self.0.lock().unwrap();
+        let mut state = self.0.lock().unwrap();
         let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
-        let (code, body) = match (is_watch, asked.admits) {
-            _ if asked.is_unserved => (
+        let (code, body) = match (is_watch, state.admits) {
+            _ if state.is_unserved => (
                 404,
                 json!({
                     "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404,
@@ -70,11 +70,11 @@ impl FakeApi {
                 200,
                 json!({
                     "kind": "ClientMountList", "apiVersion": "dataworkflowservices.github.io/v1alpha7",
-                    "metadata": {"resourceVersion": "20"}, "items": asked.items,
+                    "metadata": {"resourceVersion": "20"}, "items": state.items,
                 }),
             ),
         };
-        *(if is_watch { &mut asked.watches } else { &mut asked.lists }) += 1;
+        *(if is_watch { &mut state.watches } else { &mut state.lists }) += 1;
         let body = Full::new(Bytes::from(body.to_string())).boxed_unsync();
         Response::builder().status(code).body(body).unwrap()
     }
@@ -92,20 +92,19 @@ async fn a_list_that_succeeds_does_not_restart_the_backoff_while_watches_are_ref
     let api = FakeApi::default();
     let mut events = watch(api.client(), watched()).boxed();
     let end = tokio::time::Instant::now() + HOUR;
-    let mut seen = Vec::new();
+    let mut received = Vec::new();
     while let Ok(Some(event)) = tokio::time::timeout_at(end, events.next()).await {
-        seen.push(event);
+        received.push(event);
     }
     {
-        let asked = api.0.lock().unwrap();
-        assert!((100..300).contains(&asked.lists), "{} lists in an hour", asked.lists);
-        assert!(asked.watches >= asked.lists - 1, "each list is followed by a watch");
+        let state = api.0.lock().unwrap();
+        assert!((100..300).contains(&state.lists), "{} lists in an hour", state.lists);
+        assert!(state.watches >= state.lists - 1, "each list is followed by a watch");
     }
     // No event reports that the watch works, because the API has accepted no watch request.
-    assert!(!seen.iter().any(|event| matches!(event, Event::Working)));
-    let refused =
-        |event: &Event| matches!(event, Event::Failing(it) if it.text().contains("watch"));
-    assert!(seen.iter().any(refused));
+    assert!(!received.iter().any(|event| matches!(event, Event::Working)));
+    let refused = |event: &Event| matches!(event, Event::Failing(trouble) if trouble.text().contains("watch"));
+    assert!(received.iter().any(refused));
     api.0.lock().unwrap().admits = true;
     let mut works = events.filter(|event| std::future::ready(matches!(event, Event::Working)));
     let works = tokio::time::timeout(HOUR, works.next()).await;
@@ -156,28 +155,28 @@ async fn a_list_that_breaks_off_changes_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_need_not_be_served_is_empty_until_it_is_served() {
     let api = FakeApi::default();
-    *api.0.lock().unwrap() = Asked {
+    *api.0.lock().unwrap() = ApiState {
         admits: true,
         is_unserved: true,
         items: vec![json!({"metadata": {"name": "a", "namespace": "n1"}})],
-        ..Asked::default()
+        ..ApiState::default()
     };
     let health = WatchHealth::default();
-    let take = |seen: &mut Vec<usize>, event: Event<ClientMount>| -> Vec<()> {
+    let take = |counts: &mut Vec<usize>, event: Event<ClientMount>| -> Vec<()> {
         if let Event::Listed(items) = event {
-            seen.push(items.len());
+            counts.push(items.len());
         }
         Vec::new()
     };
     let mut updates = crate::updates_if_served(&api.client(), &health, None, take);
-    let mut seen = Vec::new();
+    let mut counts = Vec::new();
     for _ in 0..3 {
-        updates.next().await.unwrap().apply(&mut seen);
+        updates.next().await.unwrap().apply(&mut counts);
     }
-    assert_eq!((&*seen, health.broken()), (&[0, 0, 0][..], Vec::new()), "the watch tries again");
+    assert_eq!((&*counts, health.broken()), (&[0, 0, 0][..], Vec::new()), "the watch tries again");
     api.0.lock().unwrap().is_unserved = false;
-    while seen.last() == Some(&0) {
-        updates.next().await.unwrap().apply(&mut seen);
+    while counts.last() == Some(&0) {
+        updates.next().await.unwrap().apply(&mut counts);
     }
-    assert_eq!(seen, [0, 0, 0, 1]);
+    assert_eq!(counts, [0, 0, 0, 1]);
 }

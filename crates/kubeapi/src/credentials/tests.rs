@@ -33,15 +33,15 @@ const DAY: i64 = 24 * 3600;
 #[test]
 fn a_certificate_that_expires_soon_is_replaced() {
     let directory = tempfile::tempdir().unwrap();
-    let made = Credentials::load_or_create(directory.path(), address(1)).unwrap();
+    let created = Credentials::load_or_create(directory.path(), address(1)).unwrap();
     let soon = Timestamp::now().as_second() + RENEW - DAY;
-    for (ca_expires, keeps_authority) in [(made.ca_expires, true), (soon, false)] {
-        let kept = Credentials { ca_expires, expires: soon, ..made.clone() };
+    for (ca_expires, keeps_authority) in [(created.ca_expires, true), (soon, false)] {
+        let kept = Credentials { ca_expires, expires: soon, ..created.clone() };
         fs::write(directory.path().join(FILE), serde_json::to_vec(&kept).unwrap()).unwrap();
         let found = Credentials::load_or_create(directory.path(), address(1)).unwrap();
-        assert_ne!(found.certificate, made.certificate);
-        assert_eq!(found.token == made.token, keeps_authority);
-        assert_eq!(found.ca_certificate == made.ca_certificate, keeps_authority);
+        assert_ne!(found.certificate, created.certificate);
+        assert_eq!(found.token == created.token, keeps_authority);
+        assert_eq!(found.ca_certificate == created.ca_certificate, keeps_authority);
         let again = Credentials::load_or_create(directory.path(), address(1)).unwrap();
         assert_eq!(again.certificate, found.certificate);
     }

@@ -56,7 +56,7 @@ impl Column {
             (_, []) => Value::Null,
             // Of several values, kubectl shows only the first.
             ("string", [Value::Null, ..]) => "<no value>".into(),
-            ("string", [one, ..]) => plain(one).into(),
+            ("string", [first, ..]) => plain(first).into(),
             ("date", [Value::String(then), ..]) => age(then).into(),
             ("integer", [value, ..]) if value.is_i64() || value.is_u64() => (*value).clone(),
             ("integer", [Value::Number(float), ..]) => {

@@ -85,14 +85,14 @@ pub(crate) fn check_change(crd: &Object, old: &Object) -> Vec<Cause> {
 
 /// Returns a cause for each name that another kind of the same group already has.
 pub(crate) fn check_names(registry: &Registry, definition: &Definition) -> Vec<Cause> {
-    let taken = registry.iter().any(|other| {
+    let is_in_use = registry.iter().any(|other| {
         other.id != definition.id
             && other.versions.iter().any(|version| version.group == definition.group)
             && (other.kind == definition.kind || other.plural == definition.plural)
     });
     let why = "already in use in this group";
     let cause = || Cause::invalid("spec.names.kind", &json!(definition.kind), why);
-    taken.then(cause).into_iter().collect()
+    is_in_use.then(cause).into_iter().collect()
 }
 
 /// Fills in the defaults of kube-apiserver, and the status of a CRD that is served.

@@ -22,7 +22,7 @@ impl Schema {
     }
 
     /// Describes the first field that has another type or format than the schema's.
-    pub(crate) fn misfits(&self, body: &Map<String, Value>) -> Option<String> {
+    pub(crate) fn first_type_fault(&self, body: &Map<String, Value>) -> Option<String> {
         let mut causes = Vec::new();
         self.check_object(body, &mut String::new(), &mut causes);
         let of_type =

@@ -135,8 +135,8 @@ impl<B: RequestBody + 'static> tower::Service<Request<B>> for Authenticated {
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let header =
             request.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes).unwrap_or_default();
-        let shown = header.strip_prefix(b"Bearer ").unwrap_or_default();
-        if bool::from(shown.ct_eq(self.token.as_bytes())) {
+        let presented_token = header.strip_prefix(b"Bearer ").unwrap_or_default();
+        if bool::from(presented_token.ct_eq(self.token.as_bytes())) {
             self.caller.record_request();
             return self.service.call(request);
         }

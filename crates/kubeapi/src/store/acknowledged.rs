@@ -29,13 +29,13 @@ impl Acknowledged {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
             Err(error) => {
-                log::warn!(path:% = self.path.display(), error:% = error; "it is not known which revision was acknowledged last");
+                log::warn!(path:% = self.path.display(), error:% = error; "the file with the last acknowledged revision cannot be read");
                 return None;
             }
         };
         let revision = parse(&text);
         if revision.is_none() {
-            log::warn!(path:% = self.path.display(); "the file is damaged: it is not known which revision was acknowledged last");
+            log::warn!(path:% = self.path.display(); "the file with the last acknowledged revision is damaged");
         }
         revision
     }
@@ -57,7 +57,7 @@ impl Acknowledged {
         };
         if let Err(error) = written {
             *file = None;
-            log::debug!(path:% = self.path.display(), error:% = error; "the acknowledged revision was not noted");
+            log::debug!(path:% = self.path.display(), error:% = error; "the acknowledged revision cannot be written");
         }
     }
 }
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_damaged_file_gives_no_revision() {
+    fn read_returns_no_revision_from_a_damaged_file() {
         let directory = tempfile::tempdir().unwrap();
         let kept = Acknowledged::in_directory(directory.path());
         assert_eq!(kept.read(), None);

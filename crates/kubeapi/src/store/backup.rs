@@ -39,7 +39,9 @@ pub enum RestoreError {
     Read(#[source] io::Error),
     #[error("line {line} of the backup is no valid {expected}: nothing was restored")]
     Parse { line: usize, expected: &'static str, source: serde_json::Error },
-    #[error("the backup has format {found}, this program reads {FORMAT}: nothing was restored")]
+    #[error(
+        "the backup has format {found}, but this program reads only format {FORMAT}: nothing was restored"
+    )]
     Format { found: u64 },
     #[error("the backup is cut off after line {lines}: nothing was restored")]
     Short { lines: usize },

@@ -222,9 +222,9 @@ impl<'a> Batch<'a> {
             Status::invalid("apiextensions.k8s.io", &object.kind, object.name(), &causes)
         };
         let definition = crd::compile(object).map_err(invalid)?;
-        let taken = crd::check_names(&self.registry, &definition);
-        if !taken.is_empty() {
-            return Err(invalid(taken));
+        let conflicts = crd::check_names(&self.registry, &definition);
+        if !conflicts.is_empty() {
+            return Err(invalid(conflicts));
         }
         self.redefine(|registry| registry.insert(definition));
         Ok(())

@@ -50,15 +50,15 @@ pub(crate) enum DiskError {
     InUse,
     #[error("the store file cannot be read")]
     Read(#[source] redb::Error),
-    #[error("the store has format {found}, this program reads {FORMAT}")]
+    #[error("the store has format {found}, but this program reads only format {FORMAT}")]
     Format { found: u64 },
-    #[error("its pages are not what was written: {0}")]
+    #[error("the pages of the file differ from the pages that were written: {0}")]
     Damaged(String),
     #[error(
-        "it ends with revision {found}, but revision {written} was written: its last commit is damaged, or it is an older copy"
+        "the file ends with revision {found}, but revision {written} was written: its last commit is damaged, or it is an older copy of the store"
     )]
     Behind { found: u64, written: u64 },
-    #[error("it is gone, but revision {acknowledged} was acknowledged")]
+    #[error("the file is gone, but revision {acknowledged} was acknowledged")]
     Gone { acknowledged: u64 },
     #[error("the store's writer thread cannot be started")]
     StartWriter(#[source] std::io::Error),
@@ -88,9 +88,9 @@ impl DiskError {
         use std::io::ErrorKind::{InvalidData, UnexpectedEof};
         match error {
             redb::Error::Corrupted(problem) => Self::Damaged(problem),
-            redb::Error::UpgradeRequired(version) => {
-                Self::Damaged(format!("they are of redb's format {version}, which was never used"))
-            }
+            redb::Error::UpgradeRequired(version) => Self::Damaged(format!(
+                "they have redb's format {version}, in which Warren never wrote a store"
+            )),
             redb::Error::Io(error) if matches!(error.kind(), InvalidData | UnexpectedEof) => {
                 Self::Damaged(error.to_string())
             }
@@ -194,8 +194,8 @@ fn read(file: &dyn StoreFile) -> Result<(Database, Rows), DiskError> {
         None => {}
     }
     if went_back {
-        log::warn!(revision = found; "the store's last commit was cut short and is taken back: it was not acknowledged to any client");
-        file.forget_aside();
+        log::warn!(revision = found; "the store's last commit was interrupted and is undone: it was not acknowledged to any client");
+        file.remove_copy();
     }
     file.acknowledge(rows.revision);
     Ok((database, rows))
@@ -204,19 +204,19 @@ fn read(file: &dyn StoreFile) -> Result<(Database, Rows), DiskError> {
 /// Opens a file. Also returns whether redb went back from the last root to the previous root.
 fn open(file: &dyn StoreFile) -> Result<(Database, bool), DiskError> {
     let goes_back = Arc::new(AtomicBool::new(false));
-    let mut careful = builder();
-    let noted = Arc::clone(&goes_back);
-    careful.set_repair_callback(move |repair| {
+    let mut builder_without_repair = builder();
+    let flag = Arc::clone(&goes_back);
+    builder_without_repair.set_repair_callback(move |repair| {
         // redb calls this function with progress 0.0, 0.6 and 0.9 after every unclean end, and with 0.3 when the
         // checksums of the last root do not match.
         if (0.1..0.5).contains(&repair.progress()) {
-            noted.store(true, Ordering::SeqCst);
+            flag.store(true, Ordering::SeqCst);
             repair.abort();
         }
     });
-    match file.open(&careful) {
+    match file.open(&builder_without_repair) {
         Err(_) if goes_back.load(Ordering::SeqCst) => {
-            file.set_aside();
+            file.keep_copy();
             Ok((file.open(&builder())?, true))
         }
         opened => Ok((opened?, false)),
@@ -230,7 +230,7 @@ fn begin_anew(database: &Database, rows: &mut Rows) -> Result<(), DiskError> {
     rows.skip_revisions();
     rows::transact(database, |change| rows::write_meta(change, rows.revision, rows.horizon))
         .map_err(DiskError::Commit)?;
-    log::warn!(found, revision = rows.revision; "it is not known which revision was acknowledged last: the revisions continue far above, and all clients list again");
+    log::warn!(found, revision = rows.revision; "the last acknowledged revision is unknown: the store continues at a far higher revision, and all clients list again");
     Ok(())
 }
 

@@ -15,9 +15,9 @@ pub(super) trait StoreFile: Send {
     fn open(&self, builder: &Builder) -> Result<Database, DiskError>;
 
     /// Copies the file before redb changes it: an administrator may need the copy to find the cause of the damage.
-    fn set_aside(&self);
+    fn keep_copy(&self);
 
-    fn forget_aside(&self);
+    fn remove_copy(&self);
 
     /// Replaces the file by a new file, or creates it; after an error the old file is still in place, unchanged.
     fn renew(&self, fill: Fill<'_>) -> Result<(), DiskError>;
@@ -56,7 +56,7 @@ impl Directory {
         file(&self.path)
     }
 
-    fn aside(&self) -> PathBuf {
+    fn copy_path(&self) -> PathBuf {
         self.path.join("objects.redb.before")
     }
 
@@ -77,17 +77,17 @@ impl StoreFile for Directory {
         database.map_err(|error| DiskError::of_content(error.into(), DiskError::Open))
     }
 
-    fn set_aside(&self) {
+    fn keep_copy(&self) {
         // The copy gets the mode of the original: it contains the same Secrets.
-        let copy = self.aside();
+        let copy = self.copy_path();
         if let Err(error) = std::fs::copy(self.file(), &copy) {
-            log::warn!(path:% = copy.display(), error:% = error; "the store file was not copied before its last commit is taken back");
+            log::warn!(path:% = copy.display(), error:% = error; "the store file cannot be copied before its last commit is undone");
             drop(std::fs::remove_file(&copy));
         }
     }
 
-    fn forget_aside(&self) {
-        drop(std::fs::remove_file(self.aside()));
+    fn remove_copy(&self) {
+        drop(std::fs::remove_file(self.copy_path()));
     }
 
     fn renew(&self, fill: Fill<'_>) -> Result<(), DiskError> {

@@ -175,7 +175,7 @@ fn event(
         0 => Verb::Added,
         1 => Verb::Modified,
         2 => Verb::Deleted,
-        other => return Err(format!("it has verb {other}")),
+        other => return Err(format!("the change has the unknown verb {other}")),
     };
     let previous = match (row.previous.is_empty(), latest.remove(&key)) {
         (true, _) => None,

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn large_events_leave_room_for_fewer() {
+    fn the_log_keeps_fewer_events_when_they_are_large() {
         let mut log = Log::new(1000);
         let large = usize::try_from(BYTES / 16).unwrap();
         for revision in 1..=40 {

@@ -19,7 +19,10 @@ use std::sync::{Arc, Mutex, mpsc};
 
 /// Returns the rules with which an API opens its store.
 fn rules() -> super::Rules {
-    super::Rules { settle: crate::garbage::settle, admission: crate::Admission::default() }
+    super::Rules {
+        collect_garbage: crate::garbage::collect_garbage,
+        admission: crate::Admission::default(),
+    }
 }
 
 /// A disk that keeps its contents, and refuses to sync or to grow while `full`.
@@ -100,9 +103,9 @@ impl StoreFile for Shelf {
         Ok(())
     }
 
-    fn set_aside(&self) {}
+    fn keep_copy(&self) {}
 
-    fn forget_aside(&self) {}
+    fn remove_copy(&self) {}
 
     fn acknowledged(&self) -> Option<u64> {
         *self.acknowledged.lock().unwrap()

@@ -30,7 +30,7 @@ pub(crate) type Apply = Box<dyn FnOnce(&mut Batch<'_>) -> Result<Outcome, Status
 #[derive(Debug, Clone)]
 pub(crate) struct Rules {
     /// Collects garbage: adds the changes that follow from the batch's events, from the event with this index on.
-    pub(crate) settle: fn(&mut Batch<'_>, usize) -> Result<(), Status>,
+    pub(crate) collect_garbage: fn(&mut Batch<'_>, usize) -> Result<(), Status>,
     /// Functions that the verbs call before each change.
     pub(crate) admission: Admission,
 }
@@ -114,7 +114,7 @@ fn apply(state: &State, jobs: Vec<Job>, rules: &Rules) -> (Answers, Option<Chang
         let before = batch.events().len();
         let result = batch.run(!job.dry_run, |batch| {
             let outcome = (job.apply)(batch)?;
-            (rules.settle)(batch, before)?;
+            (rules.collect_garbage)(batch, before)?;
             Ok(outcome)
         });
         answers.push((job.reply, result));

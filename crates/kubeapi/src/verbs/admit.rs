@@ -39,8 +39,8 @@ pub(crate) fn read(
     if !resource.definition.custom {
         // kube-apiserver decodes built-in kinds into Go structs, and refuses a value that does not have its field's
         // type.
-        let misfits = version.schema.misfits(&object.body);
-        misfits.map_or(Ok(()), |why| Err(unreadable(resource, &why)))?;
+        let fault = version.schema.first_type_fault(&object.body);
+        fault.map_or(Ok(()), |why| Err(unreadable(resource, &why)))?;
     }
     version.to_storage(&resource.definition, &mut object);
     object.meta.managed_fields = None;
@@ -89,10 +89,10 @@ fn with_type(resource: &Resource, mut value: Value) -> Result<Value, Status> {
     };
     let (kind, version) = (&resource.definition.kind, resource.version().api_version());
     for (field, expected) in [("kind", kind), ("apiVersion", &version)] {
-        let given = map.get(field).filter(|given| !given.is_null() && **given != "");
-        if given.is_none() && resource.definition.custom {
+        let present = map.get(field).filter(|value| !value.is_null() && **value != "");
+        if present.is_none() && resource.definition.custom {
             return Err(unrecognized(resource, &format!("{field} is missing")));
-        } else if given.is_none() {
+        } else if present.is_none() {
             map.insert(field.to_owned(), Value::from(expected.as_str()));
         }
     }
@@ -172,13 +172,13 @@ fn all_causes(
     causes
 }
 
-/// Asks the admission functions to complete a new object.
+/// Calls the admission function that completes a new object.
 pub(super) fn complete(
     batch: &Batch<'_>,
     resource: &Resource,
     object: Object,
 ) -> Result<Object, Status> {
-    if !batch.admission().completes() {
+    if !batch.admission().has_complete_function() {
         return Ok(object);
     }
     let new = version_value(resource, &object);
@@ -193,15 +193,15 @@ pub(super) fn complete(
     }
 }
 
-/// Asks the admission functions whether a change may be stored.
-pub(super) fn ask(
+/// Calls the admission function; fails when it refuses the change.
+pub(super) fn call_admission(
     batch: &Batch<'_>,
     resource: &Resource,
     subresource: Option<Subresource>,
     operation: Operation,
     (old, new): (Option<&Object>, Option<&Object>),
 ) -> Result<(), Status> {
-    if !batch.admission().asks() {
+    if !batch.admission().has_admit_function() {
         return Ok(());
     }
     let value = |object| version_value(resource, object);
@@ -243,13 +243,13 @@ fn check_deletion(object: &Object, old: &Object) -> Vec<Cause> {
     let (new, old) = (&object.meta, &old.meta);
     let mut causes = Vec::new();
     if new.deletion_timestamp != old.deletion_timestamp {
-        let given = json!(new.deletion_timestamp);
-        causes.push(Cause::invalid("metadata.deletionTimestamp", &given, "field is immutable"));
+        let value = json!(new.deletion_timestamp);
+        causes.push(Cause::invalid("metadata.deletionTimestamp", &value, "field is immutable"));
     }
     if new.deletion_grace_period_seconds != old.deletion_grace_period_seconds {
-        let given = json!(new.deletion_grace_period_seconds);
+        let value = json!(new.deletion_grace_period_seconds);
         let field = "metadata.deletionGracePeriodSeconds";
-        causes.push(Cause::invalid(field, &given, "field is immutable"));
+        causes.push(Cause::invalid(field, &value, "field is immutable"));
     }
     causes
 }

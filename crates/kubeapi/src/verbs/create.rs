@@ -44,7 +44,7 @@ pub(crate) fn create(
         check_namespace(batch, namespace, subject)?;
     }
     admit::check(&resource, Part::Whole, &object, None)?;
-    admit::ask(batch, &resource, None, Operation::Create, (None, Some(&object)))?;
+    admit::call_admission(batch, &resource, None, Operation::Create, (None, Some(&object)))?;
     object.canonicalise();
     store(batch, definition, target, object, revision, warnings)
 }

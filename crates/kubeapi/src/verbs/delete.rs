@@ -113,7 +113,7 @@ pub(crate) fn delete_one(
         return Err(Status::forbidden(subject, "this namespace may not be deleted"));
     }
     let old = stored.decode()?;
-    admit::ask(batch, &resource, None, Operation::Delete, (Some(&old), None))?;
+    admit::call_admission(batch, &resource, None, Operation::Delete, (Some(&old), None))?;
     Ok(match delete(batch, definition, &key, options.policy)? {
         Some(stored) => Outcome::Stored { code: 200, stored, warnings: Vec::new() },
         None => Outcome::Done(success(subject, &stored.uid)),
@@ -168,7 +168,7 @@ pub(crate) fn delete_collection(
         };
         check_preconditions(definition, &key.name, &stored, options)?;
         let old = stored.decode()?;
-        admit::ask(batch, &resource, None, Operation::Delete, (Some(&old), None))?;
+        admit::call_admission(batch, &resource, None, Operation::Delete, (Some(&old), None))?;
         delete(batch, definition, &key, options.policy)?;
         // The answer shows each object as it was before the deletion.
         deleted.push(stored);

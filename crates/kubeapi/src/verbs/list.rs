@@ -92,16 +92,17 @@ fn check_match(options: &ListOptions) -> Result<(), Status> {
 
 fn wanted_revision(state: &State, options: &ListOptions) -> Result<u64, Status> {
     let not_a_revision = |_| Status::bad_request("the resourceVersion must be a number");
-    let asked = options.revision.as_deref().map_or(Ok(0), str::parse).map_err(not_a_revision)?;
-    if asked > state.revision {
-        return Err(Status::revision_too_large(asked, state.revision));
+    let requested =
+        options.revision.as_deref().map_or(Ok(0), str::parse).map_err(not_a_revision)?;
+    if requested > state.revision {
+        return Err(Status::revision_too_large(requested, state.revision));
     }
     let exact = match options.revision_match.as_deref() {
         // In a request without resourceVersionMatch, a limit together with a revision means exactly that revision.
         None => options.limit.is_some(),
         Some(wanted) => wanted == "Exact",
     };
-    Ok(if exact && asked > 0 { asked } else { state.revision })
+    Ok(if exact && requested > 0 { requested } else { state.revision })
 }
 
 fn too_old(options: &ListOptions) -> Status {

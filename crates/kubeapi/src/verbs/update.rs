@@ -37,9 +37,9 @@ fn check_preconditions(
     let subject = definition.subject(object.name());
     let (revision, uid) = (object.meta.resource_version.as_deref(), object.uid());
     if !uid.is_empty() && uid != stored.uid {
-        let there = &stored.uid;
+        let stored_uid = &stored.uid;
         let why =
-            format!("Precondition failed: UID in precondition: {uid}, in the object: {there}");
+            format!("Precondition failed: UID in precondition: {uid}, in the object: {stored_uid}");
         return Err(Status::conflict(subject, &why));
     }
     match revision.unwrap_or_default() {
@@ -79,7 +79,7 @@ pub(super) fn replace(
     admit::check_kind(resource, &object)?;
     let ask = |batch: &Batch<'_>, object: &Object| {
         let objects = (Some(&old), Some(object));
-        admit::ask(batch, resource, subresource, Operation::Update, objects)
+        admit::call_admission(batch, resource, subresource, Operation::Update, objects)
     };
     // An unchanged object is neither validated nor stored again.
     if object.same_content(&old) {

@@ -42,8 +42,8 @@ async fn a_kind_is_served_until_its_crd_is_deleted() {
             answer.code == 403 && answer.refused(403).contains("terminating")
         })
         .await;
-    let held = format!("{path}/g");
-    server.merge(&held, &json!({"metadata": {"finalizers": null}})).await.expect(200);
+    let object_path = format!("{path}/g");
+    server.merge(&object_path, &json!({"metadata": {"finalizers": null}})).await.expect(200);
     server.wait_until_gone(path).await;
     server.wait_until_gone(&definition).await;
 }
@@ -125,8 +125,8 @@ async fn a_cluster_scoped_object_has_no_namespace_whatever_it_says() {
     let name = format!("{}-n", server.namespace());
     let path = format!("/api/v1/namespaces/{name}");
     let mut namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "namespace": "default"}});
-    let made = server.post("/api/v1/namespaces", &namespace).await.expect(201);
-    assert_eq!(made["metadata"].get("namespace"), None);
+    let created = server.post("/api/v1/namespaces", &namespace).await.expect(201);
+    assert_eq!(created["metadata"].get("namespace"), None);
     namespace["metadata"]["labels"] = json!({"a": "b"});
     let put = server.put(&path, &namespace).await.expect(200);
     assert_eq!(put["metadata"].get("namespace"), None);

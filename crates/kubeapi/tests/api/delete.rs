@@ -66,9 +66,9 @@ async fn wait_for_sole_owner(server: &Server, name: &str, owner: &Value) {
 async fn an_object_is_removed_at_once_or_with_its_last_finalizer() {
     let server = Server::start().await;
     let plain = server.widget("a", json!({"node": "n"})).await;
-    let gone = server.delete(&path("a"), &Value::Null).await.expect(200);
-    assert_eq!((&gone["kind"], &gone["status"]), (&json!("Status"), &json!("Success")));
-    assert_eq!(gone["details"]["uid"], plain["metadata"]["uid"]);
+    let answer = server.delete(&path("a"), &Value::Null).await.expect(200);
+    assert_eq!((&answer["kind"], &answer["status"]), (&json!("Status"), &json!("Success")));
+    assert_eq!(answer["details"]["uid"], plain["metadata"]["uid"]);
     server.delete(&path("a"), &Value::Null).await.refused(404);
 
     finalized(&server, "b", &["x/one", "x/two"]).await;
@@ -214,10 +214,10 @@ async fn a_deleted_namespace_is_removed_once_it_is_empty() {
     let server = Server::start().await;
     let name = format!("{}-2", server.namespace());
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-    let made = server.post("/api/v1/namespaces", &namespace).await.expect(201);
-    assert_eq!(made["status"]["phase"], "Active");
-    assert_eq!(made["spec"]["finalizers"], json!(["kubernetes"]));
-    assert_eq!(made["metadata"]["labels"]["kubernetes.io/metadata.name"], name);
+    let created = server.post("/api/v1/namespaces", &namespace).await.expect(201);
+    assert_eq!(created["status"]["phase"], "Active");
+    assert_eq!(created["spec"]["finalizers"], json!(["kubernetes"]));
+    assert_eq!(created["metadata"]["labels"]["kubernetes.io/metadata.name"], name);
     in_another(&server, "held", &["x/hold"]).await.expect(201);
     in_another(&server, "free", &[]).await.expect(201);
 
@@ -245,8 +245,8 @@ async fn a_deleted_namespace_is_removed_once_it_is_empty() {
                 "Some content in the namespace has finalizers remaining: x/hold in 1 resource instances")
     })
     .await;
-    let held = format!("{}/held", another(&server));
-    server.merge(&held, &json!({"metadata": {"finalizers": null}})).await.expect(200);
+    let held_path = format!("{}/held", another(&server));
+    server.merge(&held_path, &json!({"metadata": {"finalizers": null}})).await.expect(200);
     server.wait_until_gone(&path).await;
     assert!(
         server
@@ -358,8 +358,8 @@ async fn a_json_patch_can_remove_the_last_finalizer() {
     let remove = json!([{"op": "remove", "path": "/metadata/finalizers/0"}]);
     let of_status = format!("{}/status", path("a"));
     patch(&of_status, json!([{"op": "remove", "path": "/metadata/finalizers"}])).await.expect(200);
-    let left = patch(&path("a"), remove.clone()).await.expect(200);
-    assert_eq!(left["metadata"]["finalizers"], json!(["x/two"]));
+    let patched = patch(&path("a"), remove.clone()).await.expect(200);
+    assert_eq!(patched["metadata"]["finalizers"], json!(["x/two"]));
     patch(&path("a"), remove).await.expect(200);
     remain(&server, &[]).await;
 }

@@ -14,8 +14,8 @@ async fn a_watch_without_revision_starts_with_the_existing_objects() {
     server.merge(&format!("{WIDGETS}/a"), &json!({"spec": {"count": 2}})).await.expect(200);
     server.delete(&format!("{WIDGETS}/a"), &Value::Null).await.expect(200);
     assert_eq!(watch.next_line().await, "MODIFIED a");
-    let gone = watch.next().await.unwrap();
-    assert_eq!((&gone["type"], &gone["object"]["spec"]["count"]), (&json!("DELETED"), &json!(2)));
+    let event = watch.next().await.unwrap();
+    assert_eq!((&event["type"], &event["object"]["spec"]["count"]), (&json!("DELETED"), &json!(2)));
 }
 
 #[tokio::test]
@@ -74,11 +74,12 @@ async fn every_event_comes_once_and_in_order() {
     let write = futures::future::join_all(
         names.iter().map(|name| server.widget(name, json!({"node": "n"}))),
     );
-    let (_, seen) = futures::join!(write, followed(&server, &start, names.len()));
-    let revisions: Vec<u64> = seen.iter().map(|object| revision(object).parse().unwrap()).collect();
+    let (_, received) = futures::join!(write, followed(&server, &start, names.len()));
+    let revisions: Vec<u64> =
+        received.iter().map(|object| revision(object).parse().unwrap()).collect();
     assert!(revisions.is_sorted_by(|a, b| a < b));
     let mut listed: Vec<&str> =
-        seen.iter().map(|object| object["metadata"]["name"].as_str().unwrap()).collect();
+        received.iter().map(|object| object["metadata"]["name"].as_str().unwrap()).collect();
     listed.sort_unstable();
     assert_eq!(listed, names);
 }
@@ -87,19 +88,19 @@ async fn every_event_comes_once_and_in_order() {
 /// ends, because kube-apiserver ends a watch whose client reads too slowly (`forget` in its watch cache). A watch that
 /// ends without any event fails the test.
 async fn followed(server: &Server, after: &Value, count: usize) -> Vec<Value> {
-    let mut seen = vec![after.clone()];
-    while seen.len() <= count {
-        let from = revision(seen.last().unwrap()).to_owned();
+    let mut received = vec![after.clone()];
+    while received.len() <= count {
+        let from = revision(received.last().unwrap()).to_owned();
         let mut watch = Watch::open(server, &format!("resourceVersion={from}")).await;
-        let before = seen.len();
-        while seen.len() <= count
+        let before = received.len();
+        while received.len() <= count
             && let Some(event) = watch.next().await
         {
-            seen.push(event["object"].clone());
+            received.push(event["object"].clone());
         }
-        assert!(seen.len() > before, "a watch from {from} ended without an event");
+        assert!(received.len() > before, "a watch from {from} ended without an event");
     }
-    seen.split_off(1)
+    received.split_off(1)
 }
 
 #[tokio::test]

@@ -137,8 +137,8 @@ impl Memory {
         number
     }
 
-    /// Returns the number of names seen so far.
-    pub(crate) fn seen(&self) -> usize {
+    /// Returns the number of names that have a number.
+    pub(crate) fn known_names(&self) -> usize {
         self.next
     }
 

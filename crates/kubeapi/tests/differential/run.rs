@@ -37,8 +37,8 @@ impl Pair {
         let real = normalise::reply(&theirs, &mut self.their_memory);
         let mut differences = normalise::differences(&mine, &real);
         self.forgive_managers(operation, &mut differences).await;
-        let made = ours.code == 201 && theirs.code == 201 && !operation.is_dry();
-        if is_definition(operation) && made {
+        let is_created = ours.code == 201 && theirs.code == 201 && !operation.is_dry();
+        if is_definition(operation) && is_created {
             differences.extend(self.established(&theirs.body).await);
         }
         Answers { ours, theirs, differences }
@@ -55,7 +55,7 @@ impl Pair {
             return;
         }
         if let (Some(ours), Some(theirs)) = (revision(&only.ours), revision(&only.theirs))
-            && theirs + 1 == self.their_memory.seen()
+            && theirs + 1 == self.their_memory.known_names()
             && self.both_have(operation, ours).await
         {
             self.their_memory.renumber(theirs, ours);

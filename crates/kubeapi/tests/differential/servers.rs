@@ -150,7 +150,7 @@ impl Server {
 
     /// Repeats a request until the answer meets the condition.
     pub(crate) async fn until(&self, uri: &str, wanted: impl Fn(&Reply) -> bool) -> Reply {
-        let asked = async {
+        let polling = async {
             loop {
                 let reply = self.send(&Prepared::new(Method::GET, uri)).await;
                 if wanted(&reply) {
@@ -159,7 +159,7 @@ impl Server {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(60), asked).await.expect(uri)
+        tokio::time::timeout(Duration::from_secs(60), polling).await.expect(uri)
     }
 }
 

@@ -57,8 +57,8 @@ impl Server {
     /// Creates the CRD, unless another test has created it, and waits until the server serves the kind in
     /// discovery and in requests.
     pub(crate) async fn install(&self, crd: &Value) {
-        let made = self.post(CRDS, crd).await;
-        assert!(matches!(made.code, 201 | 409), "{made:?}");
+        let created = self.post(CRDS, crd).await;
+        assert!(matches!(created.code, 201 | 409), "{created:?}");
         let (spec, version) = (&crd["spec"], &crd["spec"]["versions"][0]);
         let (group, version) = (spec["group"].as_str().unwrap(), version["name"].as_str().unwrap());
         let plural = spec["names"]["plural"].as_str().unwrap();

@@ -16,15 +16,15 @@ const MOST_LEVELS: usize = 32;
 pub enum MountPointError {
     #[error("{0:?} is not absolute: begin it with '/'")]
     NotAbsolute(String),
-    #[error("{0:?} contains '..': name the directory itself")]
+    #[error("{0:?} contains '..': write the path without '..'")]
     ParentComponent(String),
-    #[error("{0:?} contains a control character")]
+    #[error("{0:?} contains a control character: use printable characters")]
     ControlCharacter(String),
     /// The path is longer than PATH_MAX (4096, limits.h) allows.
-    #[error("path of {0} bytes is longer than 4095")]
+    #[error("the path has {0} bytes: use at most 4095")]
     TooLong(usize),
     /// A name in the path is longer than NAME_MAX (255, limits.h) allows.
-    #[error("a name of {0} bytes in the path is longer than 255")]
+    #[error("a name in the path has {0} bytes: use at most 255")]
     NameTooLong(usize),
     /// The path has too many directories beneath the root: the agent would have to make, check and remove each of them.
     #[error(
@@ -48,7 +48,7 @@ impl AllowedRoots {
             if root == Path::new("/") {
                 return Err(MountPointError::OutsideRoots {
                     path: "/".into(),
-                    roots: "a directory of its own".into(),
+                    roots: "another directory than /".into(),
                 });
             }
             clean.push(root);

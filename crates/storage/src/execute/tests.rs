@@ -100,8 +100,8 @@ fn execute_each_continues_after_a_failure_and_returns_all_failures() {
     let error = execute_each(&Picky, steps, &mut done).unwrap_err();
     assert_eq!(done, take_away(&["a", "b", "c"]));
     assert_eq!(*error.step, take_away(&["busy-1"])[0]);
-    let others = "1 more failed, unmount /mnt/nnf/busy-2: /mnt/nnf/busy-2: umount(2) /mnt/nnf/busy-2: \
-                  Device or resource busy (os error 16)";
+    let others = "other steps failed too (unmount /mnt/nnf/busy-2: /mnt/nnf/busy-2: umount(2) /mnt/nnf/busy-2: \
+                  Device or resource busy (os error 16))";
     assert_eq!(error.source.to_string(), others);
     let StepError::Several { first, .. } = error.source else { panic!("{}", error.source) };
     assert_eq!(first.to_string(), "umount(2) /mnt/nnf/busy-1");

@@ -51,26 +51,28 @@ pub(super) struct OnNode {
 
 impl OnDevices {
     pub(super) fn report(&self, devices: &[BlockDevice]) -> LvmReport {
-        let mut seen = LvmReport::default();
+        let mut lvm_report = LvmReport::default();
         for device in devices {
             if let Some(member) = self.physical.get(&device.namespace) {
-                seen.physical.push(PhysicalVolume {
+                lvm_report.physical.push(PhysicalVolume {
                     device: device.path.clone(),
                     membership: member.clone(),
                 });
             }
         }
-        let names: BTreeSet<_> = seen.physical.iter().filter_map(PhysicalVolume::group).collect();
-        seen.groups = names.iter().filter_map(|name| self.describe(name, &seen)).collect();
-        seen
+        let names: BTreeSet<_> =
+            lvm_report.physical.iter().filter_map(PhysicalVolume::group).collect();
+        lvm_report.groups =
+            names.iter().filter_map(|name| self.describe(name, &lvm_report)).collect();
+        lvm_report
     }
 
-    fn describe(&self, name: &str, seen: &LvmReport) -> Option<VolumeGroup> {
+    fn describe(&self, name: &str, lvm_report: &LvmReport) -> Option<VolumeGroup> {
         let group = self.groups.get(name)?;
         let members =
             self.physical.values().filter(|physical| physical.group() == Some(name)).count();
         let is_in = |physical: &&PhysicalVolume| physical.group() == Some(name);
-        let there = seen.physical.iter().filter(is_in).count();
+        let present = lvm_report.physical.iter().filter(is_in).count();
         let volumes = group.volumes.iter().map(|(name, volume)| LogicalVolume {
             name: name.clone(),
             tags: volume.tags.clone(),
@@ -80,7 +82,7 @@ impl OnDevices {
             name: name.to_owned(),
             tags: vec![WARRENS.to_owned()],
             is_shared: group.is_shared,
-            missing: u32::try_from(members - there).unwrap_or(u32::MAX),
+            missing: u32::try_from(members - present).unwrap_or(u32::MAX),
             volumes: volumes.collect(),
         })
     }

@@ -76,7 +76,7 @@ impl Observer for FakeHost {
         Ok(self.lvm().unfinished(volume, &local.volumes))
     }
 
-    fn beside(&self, _: &Volume) -> Result<Vec<Unfinished>, ObserveError> {
+    fn unused_raid_parts(&self, _: &Volume) -> Result<Vec<Unfinished>, ObserveError> {
         // The simulation has no RAID.
         Ok(Vec::new())
     }

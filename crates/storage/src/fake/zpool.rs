@@ -99,13 +99,18 @@ impl Pools {
         devices: &[BlockDevice],
         imported: &BTreeSet<String>,
     ) -> Vec<FoundPool> {
-        let seen = |id: &&NamespaceId| devices.iter().any(|device| device.namespace == **id);
+        let is_reachable =
+            |id: &&NamespaceId| devices.iter().any(|device| device.namespace == **id);
         let found = self.0.iter().filter(|(name, _)| !imported.contains(*name));
         let counted = found.map(|(name, pool)| {
-            (name, pool.members.len(), pool.members.iter().filter(seen).count())
+            (name, pool.members.len(), pool.members.iter().filter(is_reachable).count())
         });
-        let any = counted.filter(|(_, _, seen)| *seen > 0);
-        any.map(|(name, all, seen)| FoundPool { name: name.clone(), health: health(all - seen) })
+        let usable = counted.filter(|(_, _, reachable)| *reachable > 0);
+        usable
+            .map(|(name, all, reachable)| FoundPool {
+                name: name.clone(),
+                health: health(all - reachable),
+            })
             .collect()
     }
 

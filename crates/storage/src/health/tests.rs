@@ -8,7 +8,7 @@ fn id() -> NamespaceId {
     NamespaceId::parse("nqn.2026-01.io.warren:d0", "1").unwrap()
 }
 
-fn seen(missing: u32) -> OwnGroup {
+fn own_group(missing: u32) -> OwnGroup {
     let trouble = Some("partial".to_owned());
     let volume = LogicalVolume { name: "lv".into(), trouble, ..LogicalVolume::default() };
     let group = VolumeGroup {
@@ -36,32 +36,35 @@ fn a_drive_behind_a_switch_has_the_link_of_its_slot() {
 #[test]
 fn a_lost_namespace_is_named_with_its_drive() {
     let lost = vec![(id(), "it is not plugged in".to_owned())];
-    let facts = GroupFacts::from_group(&OwnGroup { lost, ..seen(1) }).unwrap();
+    let facts = GroupFacts::from_group(&OwnGroup { lost, ..own_group(1) }).unwrap();
     assert_eq!((facts.missing, facts.unwell.len()), (1, 1));
     assert_eq!(facts.lost, ["nqn.2026-01.io.warren:d0:1: it is not plugged in"]);
 }
 
 #[test]
 fn a_namespace_that_is_being_attached_is_not_missing() {
-    let facts = GroupFacts::from_group(&OwnGroup { unattached: vec![id()], ..seen(1) }).unwrap();
+    let facts =
+        GroupFacts::from_group(&OwnGroup { unattached: vec![id()], ..own_group(1) }).unwrap();
     assert_eq!((facts.missing, facts.unwell.len()), (0, 0));
-    let facts = GroupFacts::from_group(&OwnGroup { unattached: vec![id()], ..seen(2) }).unwrap();
+    let facts =
+        GroupFacts::from_group(&OwnGroup { unattached: vec![id()], ..own_group(2) }).unwrap();
     assert_eq!((facts.missing, facts.unwell.len()), (1, 1));
 }
 
 #[test]
 fn a_lost_namespace_is_missing_while_another_is_being_attached() {
     let lost = vec![(id(), "another is in its slot".to_owned())];
-    let group = OwnGroup { lost, unattached: vec![id()], ..seen(1) };
+    let group = OwnGroup { lost, unattached: vec![id()], ..own_group(1) };
     let facts = GroupFacts::from_group(&group).unwrap();
     assert_eq!((facts.missing, facts.unwell.len()), (1, 1));
-    let repaired = GroupFacts::from_group(&OwnGroup { group: seen(0).group, ..group }).unwrap();
+    let repaired =
+        GroupFacts::from_group(&OwnGroup { group: own_group(0).group, ..group }).unwrap();
     assert_eq!(repaired.missing, 0, "the lost device is no longer a member");
 }
 
 #[test]
 fn a_group_without_warrens_tag_has_no_facts() {
-    let mut other = seen(1);
+    let mut other = own_group(1);
     other.group.tags = vec!["site".into()];
     assert_eq!(GroupFacts::from_group(&other), None);
 }

@@ -87,7 +87,9 @@ impl Node {
         let found = unfinished::number_of(name, self.deadlines.call)
             .map_err(|error| StepError::system("find mapping", name)(io::Error::other(error)))?;
         if found != Some(number) {
-            return Err(StepError::Changed(format!("mapping {name} was replaced by another")));
+            return Err(StepError::Changed(format!(
+                "mapping {name} now has another device number"
+            )));
         }
         Cmd::new(["dmsetup", "remove", "--retry", name]).run(self.deadlines.command)?;
         Ok(())
@@ -99,7 +101,9 @@ impl Node {
         let mappings = mapped::mappings();
         let mappings = mappings.map_err(StepError::system("find mappings", group))?;
         if mappings.iter().any(|mapping| mapping.group().as_deref() == Some(group)) {
-            return Err(StepError::Changed(format!("volumes of {group} became active")));
+            return Err(StepError::Changed(format!(
+                "volumes of volume group {group} became active"
+            )));
         }
         dlm::drop_group(group, self.deadlines.command)
     }
@@ -171,5 +175,5 @@ impl Node {
 }
 
 fn not_there(name: &impl std::fmt::Display, device: &Path) -> StepError {
-    StepError::Changed(format!("{name} is no longer {}", device.display()))
+    StepError::Changed(format!("the device of {name} is no longer {}", device.display()))
 }

@@ -26,7 +26,7 @@ pub(super) struct BoundedCalls {
     deadline: Duration,
     /// Whether the error of a timeout also lists DLM locks that were not granted; false for calls that
     /// themselves read those locks.
-    tells_locks: bool,
+    lists_locks: bool,
     /// The thread of the last call that returned in time, kept so that the next call need not start a thread.
     idle: Mutex<Option<Worker>>,
     stuck: Mutex<HashMap<String, Vec<Stuck>>>,
@@ -77,9 +77,9 @@ pub(super) fn is_given_up() -> bool {
 /// Runs work that must not be left half done: it continues even after the caller has stopped waiting.
 pub(super) fn to_the_end<T>(work: impl FnOnce() -> T) -> T {
     let given_up = GIVEN_UP.take();
-    let done = work();
+    let result = work();
     GIVEN_UP.set(given_up);
-    done
+    result
 }
 
 /// Marks this thread as given up: its caller has stopped waiting.
@@ -105,13 +105,13 @@ impl BoundedCalls {
     /// Returns bounds for observations, with this deadline.
     pub(super) fn new(deadline: Duration) -> Self {
         let (idle, stuck) = (Mutex::default(), Mutex::default());
-        Self { what: "observation", deadline, tells_locks: true, idle, stuck }
+        Self { what: "observation", deadline, lists_locks: true, idle, stuck }
     }
 
     /// Returns bounds for reads of the lock manager's tables, with this deadline. The error of a timeout does not
     /// read those tables again.
     pub(super) fn at_locks(deadline: Duration) -> Self {
-        Self { tells_locks: false, ..Self::new(deadline) }
+        Self { lists_locks: false, ..Self::new(deadline) }
     }
 
     /// Returns bounds for calls that change a drive, with this deadline.
@@ -159,9 +159,9 @@ impl BoundedCalls {
         let ended = |_| io::Error::other("the thread of the call ended");
         calls.send(Box::new(call)).map_err(ended)?;
         match answer.recv_timeout(deadline) {
-            Ok(seen) => {
+            Ok(result) => {
                 *self.idle.lock() = Some(Worker { calls, thread });
-                Ok(seen)
+                Ok(result)
             }
             // The abandoned thread ends when its call returns.
             Err(RecvTimeoutError::Timeout) => {
@@ -197,7 +197,7 @@ impl BoundedCalls {
         let thread = id.map_or_else(String::new, |id| format!(" ({})", hung::thread(id)));
         let (what, seconds) = (self.what, deadline.as_secs_f32());
         let mut texts = vec![format!("the {what} did not end within {seconds} s{thread}")];
-        if self.tells_locks {
+        if self.lists_locks {
             texts.extend(hung::locks());
         }
         io::Error::new(io::ErrorKind::TimedOut, texts.join("; "))
@@ -234,7 +234,9 @@ mod tests {
         let error = calls.run("vg-0", hang).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         assert!(error.to_string().contains("did not end within 1 s (thread "), "{error}");
-        let again = calls.run("vg-0", || unreachable!("it is stuck")).unwrap_err();
+        let again = calls
+            .run("vg-0", || unreachable!("the earlier call under this name still hangs"))
+            .unwrap_err();
         assert_eq!(again.kind(), io::ErrorKind::TimedOut);
         assert_eq!(calls.run("vg-1", || 7).unwrap(), 7, "a call under another name is not blocked");
 
@@ -257,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn work_run_to_the_end_does_not_see_that_it_was_given_up() {
+    fn to_the_end_hides_from_its_work_that_the_caller_stopped_waiting() {
         give_up();
         assert!(!to_the_end(is_given_up) && is_given_up());
     }
@@ -282,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn two_hanging_calls_are_both_remembered_and_both_see_that_they_were_given_up() {
+    fn two_hanging_calls_are_both_remembered_and_both_see_that_their_callers_stopped_waiting() {
         let changes = BoundedCalls::of_changes(Duration::from_millis(50));
         let (first, held_first) = channel::<()>();
         let (second, held_second) = channel::<()>();
@@ -308,10 +310,10 @@ mod tests {
         });
         assert_eq!(changes.stuck.lock()["drive"].len(), 2);
         drop(first);
-        assert!(given_up.recv().unwrap(), "it was given up");
+        assert!(given_up.recv().unwrap(), "the call sees that its caller has stopped waiting");
         assert!(changes.unended("drive").is_some(), "the other call still runs");
         drop(second);
-        assert!(given_up.recv().unwrap(), "it was given up");
+        assert!(given_up.recv().unwrap(), "the call sees that its caller has stopped waiting");
         for stuck in changes.stuck.lock().remove("drive").unwrap_or_default() {
             stuck.thread.join().unwrap();
         }

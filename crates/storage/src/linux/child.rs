@@ -85,9 +85,9 @@ pub(super) fn run(
             let _ = set_pdeathsig(Signal::SIGKILL);
             close_others(&keep);
             // A panic must not unwind here: the child is a copy of the parent and would run the parent's code.
-            let done = panic::catch_unwind(AssertUnwindSafe(work))
+            let result = panic::catch_unwind(AssertUnwindSafe(work))
                 .unwrap_or_else(|_| Err(Errno::EIO.into()));
-            let errno = done.err().map_or(0, |error| error.raw_os_error().unwrap_or(libc::EIO));
+            let errno = result.err().map_or(0, |error| error.raw_os_error().unwrap_or(libc::EIO));
             // If this write fails, the parent reads an end of file. The fork cannot have left std's pipe writer in an
             // inconsistent state, because the writer has no state.
             let _ = io::Write::write_all(&mut { failure }, &errno.to_ne_bytes());
@@ -106,7 +106,9 @@ pub(super) fn run(
     match (read, i32::from_ne_bytes(errno)) {
         (Ok(()), 0) => Ok(()),
         (Ok(()), errno) => Err(system(io::Error::from_raw_os_error(errno))),
-        (Err(_), _) => Err(system(io::Error::other("the child that asked the kernel was killed"))),
+        (Err(_), _) => {
+            Err(system(io::Error::other("the child process that made the call was killed")))
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
 };
 
 use self::requests::{Lock, parse_locks, parse_waiters};
-use super::{busy::pause_for, cmd::Cmd, found::found};
+use super::{busy::pause_for, cmd::Cmd, found::none_if_absent};
 use crate::host::{CommandError, StepError};
 
 /// Maximum number of requests that a message names; of further requests it gives only the number.
@@ -19,7 +19,7 @@ const LEFT_EVERY: Duration = Duration::from_millis(50);
 /// Status bit of a lock space whose recovery is complete (DLM_RS_DONE, Linux fs/dlm/dlm_internal.h).
 const RECOVERED: u32 = 0x40;
 
-/// Tells dlm_controld that the cluster node `id` is fenced, so that other nodes get the locks which that node held
+/// Reports to dlm_controld that the cluster node `id` is fenced, so that other nodes get the locks which that node held
 /// (dlm_tool(8), `fence_ack`). Call this only with proof that the node no longer reaches the storage.
 ///
 /// `program` is the path of dlm_tool, or its name to be searched on `PATH`.
@@ -63,7 +63,7 @@ pub(super) fn drop_group(group: &str, deadline: Duration) -> Result<(), StepErro
 
 fn spaces(sysfs: &Path) -> io::Result<Vec<String>> {
     // The directory is missing when the dlm module is not loaded.
-    let listed = found(fs::read_dir(sysfs))?;
+    let listed = none_if_absent(fs::read_dir(sysfs))?;
     let names = listed
         .into_iter()
         .flatten()
@@ -119,7 +119,7 @@ fn locks(debugfs: &Path, space: &str) -> Result<Vec<String>, String> {
         Ok::<_, String>(String::from_utf8_lossy(&text).into_owned())
     };
     let locks = parse_locks(&read("locks")?)?;
-    let mut wanted: Vec<&Lock> = locks.iter().filter(|lock| lock.is_wanted_here()).collect();
+    let mut wanted: Vec<&Lock> = locks.iter().filter(|lock| lock.is_ungranted_request()).collect();
     wanted.sort_by_key(|lock| std::cmp::Reverse(lock.waits));
     let more = wanted.len().saturating_sub(NAMED);
     let mut lines: Vec<_> =
@@ -167,7 +167,7 @@ mod tests {
         let lines = lines(root.path());
         assert_eq!(lines.len(), 2, "{lines:?}");
         assert!(
-            lines[0].contains("\"VGLK\"") && lines[0].contains("held EX by node 2"),
+            lines[0].contains("\"VGLK\"") && lines[0].contains("held in mode EX by node 2"),
             "{lines:?}"
         );
         assert!(lines[1].contains("GBLK") && lines[1].contains("node 2"), "{lines:?}");

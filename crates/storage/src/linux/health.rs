@@ -48,7 +48,8 @@ impl LinuxProbe {
         }
     }
 
-    /// Makes the probe also ask the PCIe switches of `host` about computes whose port the site did not configure.
+    /// Makes the probe also read, from the PCIe switches of `host`, the links of computes whose port the site did not
+    /// configure.
     #[must_use]
     pub fn with_switches(mut self, host: Arc<LinuxHost>) -> Self {
         self.switched = Some(host);

@@ -53,8 +53,8 @@ pub(super) fn of_mount(target: &Path, device: DeviceNumber) -> Holders {
 pub(super) fn of_device(device: DeviceNumber) -> Holders {
     search_in_time(&format!("holders of {device}"), move || {
         let mut search = Search::at(device);
-        let here = search.points.get(&search.own).cloned().unwrap_or_default();
-        search.add_mounts(&here);
+        let own_points = search.points.get(&search.own).cloned().unwrap_or_default();
+        search.add_mounts(&own_points);
         search.add_processes(|process| !is_us(process) && uses(process, device));
         search.holders
     })
@@ -228,11 +228,11 @@ fn uses(process: &Process, device: DeviceNumber) -> bool {
 
 /// Returns whether a link leads to the device or to a file on it. With `AT_STATX_DONT_SYNC` the kernel asks no server.
 fn is_on(link: &str, device: DeviceNumber) -> bool {
-    let Ok(seen) = statx(CWD, link, AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE) else {
+    let Ok(status) = statx(CWD, link, AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE) else {
         return false;
     };
-    let (on, is) = mount_table::numbers(&seen);
-    let is_block = libc::mode_t::from(seen.stx_mode) & libc::S_IFMT == libc::S_IFBLK;
+    let (on, is) = mount_table::numbers(&status);
+    let is_block = libc::mode_t::from(status.stx_mode) & libc::S_IFMT == libc::S_IFBLK;
     on == device || (is_block && is == device)
 }
 
@@ -264,7 +264,11 @@ mod tests {
         let (release, held) = std::sync::mpsc::channel::<()>();
         let hang = move || held.recv().ok();
         assert_eq!(in_time(-7, hang), None);
-        assert_eq!(in_time(-7, || unreachable!("it hangs") as Option<()>), None);
+        assert_eq!(
+            in_time(-7, || unreachable!("the earlier read of this process still hangs")
+                as Option<()>),
+            None
+        );
         assert!(mappings(&Process::myself().unwrap()).is_some_and(|maps| maps.len() > 0));
         drop(release);
     }

@@ -152,7 +152,7 @@ mod tests {
         );
         let texts = place(denied(), denied());
         assert_eq!(texts.matches("unreadable: permission denied").count(), 2, "{texts}");
-        assert_eq!(place(text(""), text("0")), "", "it runs");
+        assert_eq!(place(text(""), text("0")), "", "the process runs in user space");
     }
 
     #[test]

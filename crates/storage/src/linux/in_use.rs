@@ -50,8 +50,8 @@ pub(super) fn device(
 /// Returns the holders of a device. When no holder is visible, a hanging mount(2) or umount(2) of the agent may be the
 /// holder: its mount is not yet, or no longer, in the mount table.
 fn users(device: &VolumeDevice) -> Holders {
-    let seen = holders::of_device(device.number);
-    if seen.names.is_empty() { child::unreturned() } else { seen }
+    let holders = holders::of_device(device.number);
+    if holders.names.is_empty() { child::unreturned() } else { holders }
 }
 
 fn is_beneath(points: &[impl AsRef<Path>], roots: &AllowedRoots) -> io::Result<bool> {
@@ -80,10 +80,10 @@ fn openers(device: &VolumeDevice) -> io::Result<Option<Holders>> {
 /// unmount at `target` may be the holder: it may have removed the mount from the table, and still wait for servers
 /// that must receive data.
 pub(super) fn lustre(source: &str, target: &MountPoint) -> io::Result<Option<Holders>> {
-    let seen = holders::of_source(FileSystemKind::Lustre.as_str(), source)?;
+    let holders = holders::of_source(FileSystemKind::Lustre.as_str(), source)?;
     let target = target.to_string();
     let ours = || [child::unreturned_on(&target), cmd::unended(&target)];
-    let found = [seen].into_iter().chain(ours()).find(|holders| !holders.names.is_empty());
+    let found = [holders].into_iter().chain(ours()).find(|holders| !holders.names.is_empty());
     Ok(found)
 }
 

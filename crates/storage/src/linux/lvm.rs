@@ -88,21 +88,21 @@ pub(super) fn report(
 
 fn parse_report(output: &[u8]) -> Result<LvmReport, String> {
     let report: FullReport = serde_json::from_slice(output).map_err(|error| error.to_string())?;
-    let mut seen = LvmReport::default();
+    let mut lvm_report = LvmReport::default();
     for found in report.report {
         let group = found.vg.into_iter().find(|group| !group.vg_name.is_empty());
         // LVM shows a missing member as `[unknown]`.
         let members = found.pv.into_iter().filter(|member| member.pv_name.starts_with('/'));
-        seen.physical.extend(members.map(|member| PhysicalVolume {
+        lvm_report.physical.extend(members.map(|member| PhysicalVolume {
             membership: membership(&member, group.as_ref()),
             device: PathBuf::from(member.pv_name),
         }));
         if let Some(group) = group {
             let volumes = found.lv.into_iter().map(logical).collect::<Result<_, _>>()?;
-            seen.groups.push(volume_group(group, volumes)?);
+            lvm_report.groups.push(volume_group(group, volumes)?);
         }
     }
-    Ok(seen)
+    Ok(lvm_report)
 }
 
 fn membership(member: &FoundPhysical, group: Option<&FoundGroup>) -> Membership {
@@ -198,18 +198,18 @@ mod tests {
     #[test]
     fn devices_without_a_group_are_reported_without_groups() {
         assert_eq!(parse_report(br#"{"report":[]}"#).unwrap(), LvmReport::default());
-        let seen = parse_report(ORPHANS.as_bytes()).unwrap();
-        assert_eq!((seen.physical.len(), seen.groups.len()), (2, 0));
-        assert!(seen.physical.iter().all(|physical| physical.group().is_none()));
+        let lvm_report = parse_report(ORPHANS.as_bytes()).unwrap();
+        assert_eq!((lvm_report.physical.len(), lvm_report.groups.len()), (2, 0));
+        assert!(lvm_report.physical.iter().all(|physical| physical.group().is_none()));
     }
 
     #[test]
     fn a_group_is_parsed_with_its_members_and_volumes() {
-        let seen = parse_report(GROUP.as_bytes()).unwrap();
-        let group = seen.group("a4f0_0_1").unwrap();
+        let lvm_report = parse_report(GROUP.as_bytes()).unwrap();
+        let group = lvm_report.group("a4f0_0_1").unwrap();
         assert!(group.is_shared && group.is_warrens());
         let members: Vec<_> =
-            seen.physical.iter().map(|physical| physical.membership.clone()).collect();
+            lvm_report.physical.iter().map(|physical| physical.membership.clone()).collect();
         let name = || "a4f0_0_1".to_owned();
         assert_eq!(group.missing, 1);
         assert_eq!(members, [Membership::Of(name()), Membership::Stale(name())]);
@@ -225,10 +225,10 @@ mod tests {
         let number = DeviceNumber { major: 259, minor: 1 };
         let path = PathBuf::from("/dev/nvme0n1");
         let devices = [BlockDevice { namespace, path, number }];
-        let made = |line| command(VolumeAction::CreateLogical, &devices, line);
+        let lvcreate = |line| command(VolumeAction::CreateLogical, &devices, line);
         let end = "--devices /dev/nvme0n1";
-        assert_eq!(made("--name lv vg"), format!("lvcreate --yes {end} --name lv vg"));
-        assert_eq!(made("--yes --name lv vg"), format!("lvcreate {end} --yes --name lv vg"));
+        assert_eq!(lvcreate("--name lv vg"), format!("lvcreate --yes {end} --name lv vg"));
+        assert_eq!(lvcreate("--yes --name lv vg"), format!("lvcreate {end} --yes --name lv vg"));
         let activated = command(VolumeAction::Activate, &devices, "-ay vg/lv");
         assert_eq!(activated, format!("lvchange {end} -ay vg/lv"));
     }

@@ -97,10 +97,10 @@ pub(super) fn mappings() -> io::Result<Vec<Mapping>> {
 fn mappings_in(sysfs: &Path) -> io::Result<Vec<Mapping>> {
     let mut mappings = Vec::new();
     for Found { block, name } in all(sysfs)? {
-        let mut on = Vec::new();
-        let read = descend(&block, &mut on).and_then(|layers| Ok((layers, number(&block)?)));
+        let mut devices = Vec::new();
+        let read = descend(&block, &mut devices).and_then(|layers| Ok((layers, number(&block)?)));
         match read {
-            Ok((layers, number)) => mappings.push(Mapping { name, number, layers, on }),
+            Ok((layers, number)) => mappings.push(Mapping { name, number, layers, on: devices }),
             // The mapping was removed meanwhile.
             Err(error) if is_gone(&error) && !block.try_exists()? => {}
             Err(error) => return Err(error),

@@ -72,7 +72,9 @@ pub(super) fn mount(
     let leaf = entry.leaf_within(target, deadlines.call).map_err(failed)?;
     let leaf = leaf.ok_or_else(|| failed(Errno::ENOENT.into()))?;
     if leaf.mount.is_some() {
-        return Err(StepError::Changed(format!("{target} became a mount point of another mount")));
+        return Err(StepError::Changed(format!(
+            "another program mounted a file system at {target} meanwhile"
+        )));
     }
     let log = KernelLog::from_now();
     let mounted = match way(kind.as_str(), line, source, &target.to_string()) {
@@ -80,18 +82,19 @@ pub(super) fn mount(
             .run(deadlines.command)
             .map_err(StepError::from),
         Way::Call { flags, data } => {
-            let held = hold(source, roots).map_err(failed)?;
-            let from =
-                held.as_ref().map_or_else(|| PathBuf::from(source), |leaf| fd_path(&leaf.fd));
-            let on = fd_path(&leaf.fd);
+            let open_source = hold(source, roots).map_err(failed)?;
+            let from = open_source
+                .as_ref()
+                .map_or_else(|| PathBuf::from(source), |leaf| fd_path(&leaf.fd));
+            let target_path = fd_path(&leaf.fd);
             let mut keep = vec![leaf.fd.as_raw_fd()];
-            keep.extend(held.as_ref().map(|leaf| leaf.fd.as_raw_fd()));
+            keep.extend(open_source.as_ref().map(|leaf| leaf.fd.as_raw_fd()));
             let what = format!("{kind} {source} on {target}");
             retry_while_busy(|| {
                 child::run("mount(2)", &what, deadlines.call, &keep, || {
                     let builder = Mount::builder().fstype(kind.as_str()).flags(flags);
                     let builder = if data.is_empty() { builder } else { builder.data(&data) };
-                    builder.mount(&from, &on).map(drop)
+                    builder.mount(&from, &target_path).map(drop)
                 })
             })
         }
@@ -159,7 +162,7 @@ pub(super) fn unmount(
         return Ok(());
     };
     if there != device {
-        return Err(StepError::Changed(format!("{target} shows another mount")));
+        return Err(StepError::Changed(format!("another mount covers the mount at {target} now")));
     }
     let patience = deadlines.of_unmount(&kind);
     let result = if is_plain_unmount(line, &target.to_string()) {

@@ -95,7 +95,7 @@ pub(super) fn entry_of(walked: Walk, target: &MountPoint) -> Result<DirectoryEnt
             Err(StepError::Changed(format!("the parent of {target} is gone")))
         }
         Walk::Stopped(state) => {
-            Err(StepError::Changed(format!("{target} is no longer reachable: {state:?}")))
+            Err(StepError::Changed(format!("the path {target} can no longer be walked: {state:?}")))
         }
     }
 }

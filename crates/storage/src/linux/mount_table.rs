@@ -14,7 +14,7 @@ use nix::sys::stat::{lstat, major, minor};
 use procfs::process::MountInfo;
 use rustix::fs::Statx;
 
-use super::{drives::Drives, found::found, mapped, signature, sysfs};
+use super::{drives::Drives, found::none_if_absent, mapped, signature, sysfs};
 use crate::{
     desired::{AllowedRoots, FileSystemKind, MountPoint, NamespaceId},
     observed::{DeviceNumber, MountedThing, Superblock},
@@ -128,10 +128,10 @@ pub(super) fn number(dev: libc::dev_t) -> DeviceNumber {
 }
 
 /// Returns the device of the file system that a file is on, and the device that the file itself is.
-pub(super) fn numbers(seen: &Statx) -> (DeviceNumber, DeviceNumber) {
+pub(super) fn numbers(status: &Statx) -> (DeviceNumber, DeviceNumber) {
     (
-        DeviceNumber { major: seen.stx_dev_major, minor: seen.stx_dev_minor },
-        DeviceNumber { major: seen.stx_rdev_major, minor: seen.stx_rdev_minor },
+        DeviceNumber { major: status.stx_dev_major, minor: status.stx_dev_minor },
+        DeviceNumber { major: status.stx_rdev_major, minor: status.stx_rdev_minor },
     )
 }
 
@@ -241,7 +241,7 @@ pub(super) fn points_beneath(path: &Path) -> io::Result<Vec<PathBuf>> {
 /// Returns the path of a root as the kernel knows it, with symbolic links resolved: the admin chose the root, so its
 /// links are trusted. `None` when the root does not exist.
 pub(super) fn real(root: &Path) -> io::Result<Option<PathBuf>> {
-    found(root.canonicalize())
+    none_if_absent(root.canonicalize())
 }
 
 /// Returns the block devices that are bound on files beneath a directory: the devices of raw storage.

@@ -55,8 +55,8 @@ impl Observer for Node {
         unfinished::activation(volume, self.deadlines.call)
     }
 
-    fn beside(&self, volume: &Volume) -> Result<Vec<Unfinished>, ObserveError> {
-        unfinished::beside(volume, self.deadlines.call)
+    fn unused_raid_parts(&self, volume: &Volume) -> Result<Vec<Unfinished>, ObserveError> {
+        unfinished::unused_raid_parts(volume, self.deadlines.call)
     }
 
     fn lvm(&self, devices: &[BlockDevice]) -> Result<LvmReport, ObserveError> {

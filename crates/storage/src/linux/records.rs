@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{durable, found::found};
+use super::{durable, found::none_if_absent};
 use crate::desired::{HookId, HookScope};
 
 /// The directory of records.
@@ -46,11 +46,11 @@ impl Records {
     /// Removes all records of the scope at once, by one rename: a crash between several removals would make
     /// some hooks run twice.
     pub(super) fn forget(&self, scope: &HookScope) -> io::Result<()> {
-        let going = self.0.join(format!(".{}", scope.as_str()));
-        found(trees::remove(&going))?;
-        found(fs::rename(self.scope(scope), &going))?;
+        let renamed = self.0.join(format!(".{}", scope.as_str()));
+        none_if_absent(trees::remove(&renamed))?;
+        none_if_absent(fs::rename(self.scope(scope), &renamed))?;
         durable::sync(&self.0)?;
-        found(trees::remove(&going)).map(drop)
+        none_if_absent(trees::remove(&renamed)).map(drop)
     }
 
     fn scope(&self, scope: &HookScope) -> PathBuf {

@@ -86,8 +86,8 @@ fn read_in(root: &OwnedFd, name: &str) -> io::Result<Option<RootFile>> {
         Err(Errno::ENOENT | Errno::ELOOP | Errno::EXDEV | Errno::ENXIO) => return Ok(None),
         Err(errno) => return Err(errno.into()),
     };
-    let seen = file.metadata()?;
-    if !seen.is_file() || seen.len() > LONGEST {
+    let metadata = file.metadata()?;
+    if !metadata.is_file() || metadata.len() > LONGEST {
         return Ok(None);
     }
     let mut text = Vec::new();
@@ -95,7 +95,7 @@ fn read_in(root: &OwnedFd, name: &str) -> io::Result<Option<RootFile>> {
     Ok(Some(RootFile {
         name: name.to_owned(),
         text: String::from_utf8_lossy(&text).into_owned(),
-        owner: Owner { uid: seen.uid(), gid: seen.gid() },
+        owner: Owner { uid: metadata.uid(), gid: metadata.gid() },
     }))
 }
 

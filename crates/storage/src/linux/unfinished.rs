@@ -40,8 +40,11 @@ pub(super) fn activation(volume: &Volume, deadline: Duration) -> Result<Activati
 }
 
 /// Returns the mappings of an active RAID's parts that the RAID itself does not use.
-pub(super) fn beside(volume: &Volume, deadline: Duration) -> Result<Vec<Unfinished>, ObserveError> {
-    Ok(beside_of(&volume.mapper_name(), rows(deadline)?))
+pub(super) fn unused_raid_parts(
+    volume: &Volume,
+    deadline: Duration,
+) -> Result<Vec<Unfinished>, ObserveError> {
+    Ok(unused_parts_of(&volume.mapper_name(), rows(deadline)?))
 }
 
 /// Returns the number of the mapping with that name.
@@ -110,7 +113,7 @@ fn leftovers_of(volume: &str, rows: Vec<Row>) -> Activation {
 }
 
 /// Returns the mappings of parts that are not open: a RAID has all parts open that it uses.
-fn beside_of(volume: &str, rows: Vec<Row>) -> Vec<Unfinished> {
+fn unused_parts_of(volume: &str, rows: Vec<Row>) -> Vec<Unfinished> {
     let is_part = |row: &Row| row.name != volume && mapped::belongs_to(&row.name, volume);
     rows.into_iter().filter(|row| is_part(row) && !row.is_open).map(leftover).collect()
 }
@@ -167,7 +170,7 @@ mod tests {
             "vg-lv2_rmeta_2\t253\t8\tNone\tActive\t0",
         ];
         let new = Unfinished { name: "vg-lv_rmeta_2".to_owned(), number: number(7) };
-        assert_eq!(beside_of("vg-lv", parsed_rows(&rows)), [new]);
+        assert_eq!(unused_parts_of("vg-lv", parsed_rows(&rows)), [new]);
     }
 
     fn failed(stderr: &str) -> Result<Vec<u8>, CommandError> {

@@ -1,7 +1,8 @@
-//! A program that runs for hours beside the agent. The agent writes lines to its standard input, and reads the lines that it prints.
+//! A program that runs for hours beside the agent. The agent writes lines to the program's standard input, and reads the
+//! lines that the program prints.
 //!
-//! [`super::cmd`] runs programs that end within a deadline, and keeps their output. This module starts the only program that does
-//! neither: the copier of a data movement.
+//! [`super::cmd`] runs programs that end within a deadline, and keeps their output. This module starts the only program
+//! without a deadline: the copier of a data movement.
 
 use std::{
     fmt,
@@ -25,21 +26,22 @@ use parking_lot::Mutex;
 use super::{child, hung};
 use crate::host::CommandError;
 
-/// Longest line that is read at once, in bytes. A longer one comes in pieces.
+/// Longest line that is read at once, in bytes. A longer line is read in pieces.
 const LONGEST_LINE: u64 = 64 << 10;
 
-/// Receives what a worker prints, and its end. A thread of the worker calls it.
+/// Receives the lines that a program prints, and its exit status. A thread of the [`Worker`] calls the methods.
 pub trait Listener: Send + 'static {
     /// A line of standard output or standard error, without its end.
     fn line(&mut self, line: &str);
-    /// The program has ended. No line comes after this.
+    /// The program has ended with this status. No line follows.
     fn ended(self, status: Option<ExitStatus>);
 }
 
 /// A running program. Dropping this closes the program's standard input.
 pub struct Worker {
     input: Mutex<ChildStdin>,
-    /// Process group of the program; `None` once the program has ended, because the kernel may give the number away again.
+    /// Process group of the program; `None` once the program has ended, because the kernel may then give the number to
+    /// another process.
     group: Arc<Mutex<Option<Pid>>>,
 }
 
@@ -49,7 +51,7 @@ impl fmt::Debug for Worker {
     }
 }
 
-/// A program that was started, before it is handed over.
+/// A program that was started, for the thread that reads its output.
 struct Started {
     child: Child,
     output: PipeReader,
@@ -57,50 +59,50 @@ struct Started {
 }
 
 impl Worker {
-    /// Starts a program without arguments in a process group of its own. The kernel kills it when the agent dies, as far as the
-    /// program stays root (PR_SET_PDEATHSIG(2const)); its standard input closes then in any case.
+    /// Starts a program without arguments in a process group of its own. When the agent dies, the kernel kills the program
+    /// if the program still runs as root (PR_SET_PDEATHSIG(2const)), and closes its standard input in any case.
     ///
     /// # Errors
     /// When the program or a thread cannot be started.
     pub fn start(program: &Path, listener: impl Listener) -> Result<Self, CommandError> {
         let failed =
             |source| CommandError::Start { program: program.display().to_string(), source };
-        let (told, started) = mpsc::channel();
+        let (sender, started) = mpsc::channel();
         let path = program.to_owned();
         // The signal of PR_SET_PDEATHSIG is sent when the thread that started the program ends.
         let follow = move || match spawn(&path) {
             Ok((worker, started)) => {
-                if told.send(Ok(worker)).is_ok() {
+                if sender.send(Ok(worker)).is_ok() {
                     follow(started, listener);
                 }
             }
-            // The receiver waits for it.
-            Err(error) => drop(told.send(Err(error))),
+            // This cannot fail: the receiver waits for the result.
+            Err(error) => drop(sender.send(Err(error))),
         };
         thread::Builder::new().name("worker".into()).spawn(follow).map_err(failed)?;
-        let gone = |_| io::Error::other("the thread that starts it panicked");
-        started.recv().map_err(|error| failed(gone(error)))?.map_err(failed)
+        let panicked = |_| io::Error::other("the thread that starts the program panicked");
+        started.recv().map_err(|error| failed(panicked(error)))?.map_err(failed)
     }
 
     /// Writes a line to the program's standard input.
     ///
     /// # Errors
-    /// When the program does not read any more.
-    pub fn say(&self, line: &str) -> io::Result<()> {
+    /// When the program has closed its standard input.
+    pub fn write_line(&self, line: &str) -> io::Result<()> {
         self.input.lock().write_all(format!("{line}\n").as_bytes())
     }
 
     /// Kills the process group.
     pub fn kill(&self) {
         if let Some(group) = *self.group.lock() {
-            // ESRCH: it has just ended.
+            // ESRCH: the group has just ended.
             let _ = killpg(group, Signal::SIGKILL);
         }
     }
 
-    /// Returns what its processes wait for, and where in the kernel each stands.
+    /// Describes each process of the program and the place in the kernel where it waits.
     #[must_use]
-    pub fn standing(&self) -> String {
+    pub fn describe_waits(&self) -> String {
         let group = *self.group.lock();
         group.map_or_else(String::new, hung::group)
     }
@@ -108,7 +110,7 @@ impl Worker {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "cmd ends what it starts within a deadline, and has no pipes"
+    reason = "cmd ends programs at a deadline, and gives them no standard input"
 )]
 fn spawn(program: &Path) -> io::Result<(Worker, Started)> {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -124,13 +126,16 @@ fn spawn(program: &Path) -> io::Result<(Worker, Started)> {
         .stdout(printed.try_clone()?)
         .stderr(printed)
         .spawn()?;
-    let input = child.stdin.take().ok_or_else(|| io::Error::other("no standard input"))?;
+    let input = child
+        .stdin
+        .take()
+        .ok_or_else(|| io::Error::other("the program has no pipe for its standard input"))?;
     let group = Arc::new(Mutex::new(Some(Pid::from_raw(child.id().cast_signed()))));
     let worker = Worker { input: Mutex::new(input), group: Arc::clone(&group) };
     Ok((worker, Started { child, output, group }))
 }
 
-/// Reads all lines, and waits for the program.
+/// Reads all lines, and waits until the program ends.
 fn follow(started: Started, mut listener: impl Listener) {
     let Started { mut child, output, group } = started;
     let mut output = BufReader::new(output);
@@ -139,7 +144,8 @@ fn follow(started: Started, mut listener: impl Listener) {
         listener.line(String::from_utf8_lossy(&line).trim_end_matches('\n'));
         line.clear();
     }
-    // It stays a zombie, and its number taken, until no other thread may kill its group.
+    // Keep the program as a zombie until `group` is cleared: until then the kernel gives its number to no other process,
+    // which `kill` could kill.
     let pid = Id::Pid(Pid::from_raw(child.id().cast_signed()));
     let _ = waitid(pid, WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT);
     let mut group = group.lock();
@@ -155,9 +161,9 @@ mod tests {
 
     use super::*;
 
-    struct Told(mpsc::Sender<Result<String, Option<ExitStatus>>>);
+    struct Collector(mpsc::Sender<Result<String, Option<ExitStatus>>>);
 
-    impl Listener for Told {
+    impl Listener for Collector {
         fn line(&mut self, line: &str) {
             self.0.send(Ok(line.to_owned())).unwrap();
         }
@@ -168,31 +174,31 @@ mod tests {
     }
 
     #[test]
-    fn lines_go_in_and_come_out_until_the_input_closes() {
-        let (told, heard) = mpsc::channel();
-        let worker = Worker::start(Path::new("cat"), Told(told)).unwrap();
-        worker.say("one").unwrap();
-        assert_eq!(heard.recv().unwrap(), Ok("one".to_owned()));
-        assert!(worker.standing().contains("cat"), "{}", worker.standing());
+    fn the_listener_receives_each_line_until_the_worker_is_dropped() {
+        let (sender, received) = mpsc::channel();
+        let worker = Worker::start(Path::new("cat"), Collector(sender)).unwrap();
+        worker.write_line("line").unwrap();
+        assert_eq!(received.recv().unwrap(), Ok("line".to_owned()));
+        assert!(worker.describe_waits().contains("cat"), "{}", worker.describe_waits());
         drop(worker);
-        assert!(heard.recv().unwrap().unwrap_err().unwrap().success());
+        assert!(received.recv().unwrap().unwrap_err().unwrap().success());
     }
 
     #[test]
-    fn a_killed_program_is_told_with_its_signal() {
-        let (told, heard) = mpsc::channel();
-        let worker = Worker::start(Path::new("cat"), Told(told)).unwrap();
+    fn the_listener_receives_the_signal_that_killed_the_program() {
+        let (sender, received) = mpsc::channel();
+        let worker = Worker::start(Path::new("cat"), Collector(sender)).unwrap();
         worker.kill();
-        let status = heard.recv().unwrap().unwrap_err().unwrap();
+        let status = received.recv().unwrap().unwrap_err().unwrap();
         assert_eq!(status.signal(), Some(libc::SIGKILL));
         worker.kill();
-        assert_eq!(worker.standing(), "");
+        assert_eq!(worker.describe_waits(), "");
     }
 
     #[test]
-    fn a_program_that_is_not_there_is_an_error() {
-        let (told, _heard) = mpsc::channel();
-        let error = Worker::start(Path::new("/nowhere/datamover"), Told(told)).unwrap_err();
+    fn start_fails_when_the_program_does_not_exist() {
+        let (sender, _received) = mpsc::channel();
+        let error = Worker::start(Path::new("/nowhere/datamover"), Collector(sender)).unwrap_err();
         assert!(error.is_not_installed(), "{error}");
         assert!(error.to_string().contains("/nowhere/datamover"));
     }

@@ -67,8 +67,9 @@ fn status_and_vdevs(
 /// Reads the state of the target: complete when `lustre:svname` is set, which mkfs.lustre(8) writes last.
 fn state(dataset: &Dataset, deadline: Duration) -> Result<DatasetState, ObserveError> {
     let (pool, property) = (dataset.pool(), "lustre:svname");
-    let asked = ["zfs", "get", "-H", "-r", "-t", "filesystem", "-o", "name,value", property, pool];
-    let output = Cmd::new(asked).output(deadline)?;
+    let command =
+        ["zfs", "get", "-H", "-r", "-t", "filesystem", "-o", "name,value", property, pool];
+    let output = Cmd::new(command).output(deadline)?;
     read_state(&String::from_utf8_lossy(&output), dataset).map_err(|why| ObserveError::Malformed {
         what: format!("output of zfs get {property} {pool}"),
         why,
@@ -186,11 +187,11 @@ pub(super) fn run(
     line: &str,
     deadline: Duration,
 ) -> Result<(), StepError> {
-    let seen = |error: ObserveError| StepError::Changed(format!("observe {on}: {error}"));
+    let unobserved = |error: ObserveError| StepError::Changed(format!("observe {on}: {error}"));
     let searched = match action {
-        ZfsAction::Import => only(devices).map_err(seen)?,
+        ZfsAction::Import => only(devices).map_err(unobserved)?,
         ZfsAction::Destroy => {
-            let (_, vdevs) = status_and_vdevs(on, devices, deadline).map_err(seen)?;
+            let (_, vdevs) = status_and_vdevs(on, devices, deadline).map_err(unobserved)?;
             let strange = vdevs.iter().find(|vdev| vdev.device == VdevDevice::Foreign);
             if let Some(vdev) = strange {
                 return Err(StepError::Changed(format!(
@@ -200,7 +201,7 @@ pub(super) fn run(
             }
             String::new()
         }
-        ZfsAction::Discard if at(on, deadline).map_err(seen)? != DatasetState::HalfMade => {
+        ZfsAction::Discard if at(on, deadline).map_err(unobserved)? != DatasetState::HalfMade => {
             return Err(StepError::Changed(format!("{on} is no longer an unfinished target")));
         }
         ZfsAction::Create | ZfsAction::Replace | ZfsAction::Discard | ZfsAction::Format => {

@@ -16,7 +16,7 @@ pub use place::allocatable;
 
 use self::{
     members::{Members, Need},
-    place::{Placement, fresh, more},
+    place::{Placement, place_all, place_more},
 };
 use super::Rejection;
 use crate::{
@@ -35,8 +35,8 @@ pub(super) fn allocate(
     let members = Members::new(allocation, observed);
     // Steps on a drive that cannot be used now are left out until the drive can be used; the steps on other drives
     // continue.
-    let can_go = |step: &Step| step.drive().is_some_and(|drive| !is_faulty(drive, observed));
-    let leftovers: Vec<_> = partial(allocation.id, observed).filter(can_go).collect();
+    let is_possible = |step: &Step| step.drive().is_some_and(|drive| !is_faulty(drive, observed));
+    let leftovers: Vec<_> = delete_partial(allocation.id, observed).filter(is_possible).collect();
     let adopt = members.adopt();
     if !adopt.is_empty() {
         return Ok([leftovers, adopt].concat());
@@ -46,13 +46,13 @@ pub(super) fn allocate(
         Need::Nothing => {
             let mut steps = leftovers;
             steps.extend(grant(&members.reachable, &allocation.access, observed));
-            steps.extend(succeed(&members, observed));
+            steps.extend(replace_lost(&members, observed));
             return Ok(steps);
         }
         // Leftovers of an earlier attempt occupy space: delete them first.
         Need::All | Need::More(_) if !leftovers.is_empty() => return Ok(leftovers),
-        Need::All => fresh(allocation, observed)?,
-        Need::More(wanted) => more(allocation, wanted, observed)?,
+        Need::All => place_all(allocation, observed)?,
+        Need::More(wanted) => place_more(allocation, wanted, observed)?,
     };
     // The drives choose the NSIDs, so only the next round can attach the namespaces.
     Ok(placement.steps(allocation.id))
@@ -65,30 +65,30 @@ pub(super) fn adopt(allocation: &Allocation, observed: &Observed) -> Vec<Step> {
 }
 
 pub(super) fn release(id: AllocationId, observed: &Observed) -> Vec<Step> {
-    let mine = [NamespaceOwner::Ours(id), NamespaceOwner::Replaced(id)];
-    let is_there = |namespace: &&Namespace| !observed.is_replaced(&namespace.id.subsystem);
+    let owners = [NamespaceOwner::Ours(id), NamespaceOwner::Replaced(id)];
+    let may_return = |namespace: &&Namespace| !observed.is_replaced(&namespace.id.subsystem);
     let ours = observed
         .namespaces
         .iter()
-        .filter(|namespace| mine.contains(&namespace.owner))
-        .filter(is_there);
+        .filter(|namespace| owners.contains(&namespace.owner))
+        .filter(may_return);
     let ours: Vec<_> = ours.collect();
     // Detach all namespaces of the allocation before deleting any: no detachment then waits for an erasure.
-    let nobody = BTreeSet::new();
-    let reached = ours
-        .iter()
-        .flat_map(|namespace| unwanted(namespace, &nobody).map(move |host| (namespace, host)));
+    let no_hosts = BTreeSet::new();
+    let reached = ours.iter().flat_map(|namespace| {
+        hosts_to_detach(namespace, &no_hosts).map(move |host| (namespace, host))
+    });
     let mut steps: Vec<_> = reached.map(|(namespace, host)| detach(namespace, host)).collect();
-    steps.extend(partial(id, observed));
+    steps.extend(delete_partial(id, observed));
     let delete =
         |namespace: &&Namespace| Step::DeleteNamespace { id: namespace.id.clone(), allocation: id };
     steps.extend(ours.iter().map(delete));
     steps.extend(delete_vanished(id, observed));
-    steps.extend(forget(id, observed));
+    steps.extend(forget_replaced(id, observed));
     steps
 }
 
-/// Plans the deletion of vanished namespaces: their drive is asked once more, and their records are removed. A record
+/// Plans the deletion of vanished namespaces: the step checks their drive once more and removes their records. A record
 /// that stayed would assign the namespace to a deleted object whenever the drive does not answer.
 fn delete_vanished(id: AllocationId, observed: &Observed) -> impl Iterator<Item = Step> {
     let lost = observed.vanished.iter().filter(move |(_, owner)| owner.allocation() == Some(id));
@@ -97,7 +97,7 @@ fn delete_vanished(id: AllocationId, observed: &Observed) -> impl Iterator<Item 
 
 /// Plans the removal of records of namespaces on drives that are gone for good: otherwise the records would outlive the
 /// allocation. These steps come last, because the allocation does not count as released while it has a record.
-fn forget(id: AllocationId, observed: &Observed) -> impl Iterator<Item = Step> {
+fn forget_replaced(id: AllocationId, observed: &Observed) -> impl Iterator<Item = Step> {
     let replaced = observed.of_allocation(id);
     let replaced = replaced.filter(|namespace| observed.is_replaced(&namespace.id.subsystem));
     replaced
@@ -112,11 +112,11 @@ pub(super) fn cut_off(id: AllocationId, host: &Attached, observed: &Observed) ->
 
 /// Plans replacements for namespaces that are gone for good. Once enough replacements exist, plans to record the lost
 /// namespaces as replaced. Without room for the replacements the allocation stays as it is.
-fn succeed(members: &Members<'_>, observed: &Observed) -> Vec<Step> {
+fn replace_lost(members: &Members<'_>, observed: &Observed) -> Vec<Step> {
     let id = members.allocation.id;
     match members.successors() {
         None => Vec::new(),
-        Some(wanted) if wanted.count > 0 => more(members.allocation, wanted, observed)
+        Some(wanted) if wanted.count > 0 => place_more(members.allocation, wanted, observed)
             .map_or_else(|_| Vec::new(), |placement| placement.steps(id)),
         Some(_) => {
             let replaced = |namespace: &&Namespace| Step::ReplaceNamespace {
@@ -145,7 +145,8 @@ impl Placement<'_> {
 fn grant(ours: &[&Namespace], wanted: &BTreeSet<Access>, observed: &Observed) -> Vec<Step> {
     let has_moved = |host: &Attached| wanted.iter().any(|wanted| wanted.node == host.node);
     let detachments = |namespace| {
-        unwanted(namespace, wanted).map(move |host| (has_moved(host), detach(namespace, host)))
+        hosts_to_detach(namespace, wanted)
+            .map(move |host| (has_moved(host), detach(namespace, host)))
     };
     let (moved, others): (Vec<_>, Vec<_>) =
         ours.iter().copied().flat_map(detachments).partition(|(has_moved, _)| *has_moved);
@@ -177,7 +178,7 @@ fn attach<'a>(
 }
 
 /// Returns the hosts that have access but should not.
-fn unwanted<'a>(
+fn hosts_to_detach<'a>(
     namespace: &'a Namespace,
     wanted: &'a BTreeSet<Access>,
 ) -> impl Iterator<Item = &'a Attached> {
@@ -192,7 +193,7 @@ fn is_faulty(drive: &Nqn, observed: &Observed) -> bool {
     observed.drives.iter().any(|known| known.nqn == *drive && known.fault.is_some())
 }
 
-fn partial(id: AllocationId, observed: &Observed) -> impl Iterator<Item = Step> {
+fn delete_partial(id: AllocationId, observed: &Observed) -> impl Iterator<Item = Step> {
     observed
         .namespaces
         .iter()

@@ -24,18 +24,19 @@ pub(super) fn ready(fs: &FileSystem, observed: &Observed) -> Result<Vec<Step>, R
     if !building.is_empty() || lvm.is_without_volume() {
         return Ok(building);
     }
-    let noted = lvm.has_made(fs.id) || (fs.kind == FileSystemKind::Raw && !lvm.is_raid());
+    let is_tagged_complete =
+        lvm.has_made(fs.id) || (fs.kind == FileSystemKind::Raw && !lvm.is_raid());
     let Some(device) = lvm.device()? else {
-        let idle =
-            noted && ready_on(fs, &as_complete(fs, observed), &lvm.device_to_be())?.is_empty();
-        return if idle { Ok(lvm.clean_up()) } else { lvm.activate() };
+        let idle = is_tagged_complete
+            && ready_on(fs, &as_complete(fs, observed), &lvm.device_to_be())?.is_empty();
+        return if idle { Ok(lvm.resume_or_remove_leftovers()) } else { lvm.activate() };
     };
-    lvm.is_in_sync()?;
+    lvm.check_synchronised()?;
     let steps = ready_on(fs, observed, &device)?;
     if !steps.is_empty() {
         return Ok(steps);
     }
-    let note = (!noted).then(|| lvm.note_made(fs.id)).flatten();
+    let note = (!is_tagged_complete).then(|| lvm.tag_complete(fs.id)).flatten();
     Ok(note.into_iter().chain(lvm.deactivate_if_idle()).collect())
 }
 
@@ -56,7 +57,7 @@ fn ready_on(
     device: &VolumeDevice,
 ) -> Result<Vec<Step>, Rejection> {
     let more = variables(fs, observed, Some(device));
-    let making = making(fs, observed, device, &more)?;
+    let making = mkfs_steps(fs, observed, device, &more)?;
     let (mut steps, observed) = hooks::begin(&fs.scope(), &fs.hooks, observed, !making.is_empty());
     let observed = &*observed;
     steps.extend(making);
@@ -69,16 +70,16 @@ pub(super) fn remove(fs: &FileSystem, observed: &Observed) -> Result<Vec<Step>, 
     let lvm = Lvm::new(&fs.volume, observed.volume.as_ref());
     if let Some(lvm) = lvm {
         let temporary = observed.temporary.as_ref();
-        lvm.is_idle(temporary.and_then(|target| target.mounted.as_ref()))?;
+        lvm.check_unused(temporary.and_then(|target| target.mounted.as_ref()))?;
     }
     let device = volume::device(&fs.volume, observed).ok().flatten();
     // A volume that lost a device may never become active again, so it is released whatever its contents are.
     let is_lost = device.is_none() && lvm.is_some_and(|lvm| lvm.has_lost_a_device());
     let whole = !is_lost && is_whole(fs, observed, device.as_ref());
     // The PreTeardown hooks need the file system: without a complete file system they do not run.
-    let shown = whole.then_some(HookPoint::PreTeardown);
-    let wanted =
-        observed.hooks_open && shown.is_some_and(|phase| hooks::is_due(&fs.hooks, phase, observed));
+    let tear_down_phase = whole.then_some(HookPoint::PreTeardown);
+    let wanted = observed.hooks_open
+        && tear_down_phase.is_some_and(|phase| hooks::is_due(&fs.hooks, phase, observed));
     if let (Some(lvm), None, true) = (lvm, &device, wanted) {
         return lvm.activate();
     }
@@ -87,7 +88,7 @@ pub(super) fn remove(fs: &FileSystem, observed: &Observed) -> Result<Vec<Step>, 
         return Ok(clear_temporary(fs, observed)?.into_iter().chain(removing).collect());
     }
     let more = variables(fs, observed, device.as_ref());
-    let mut steps = with_temporary_mount(fs, observed, device.as_ref(), shown)?;
+    let mut steps = with_temporary_mount(fs, observed, device.as_ref(), tear_down_phase)?;
     steps.extend(hooks::due(&fs.hooks, HookPoint::PreDeactivate, observed, &more));
     steps.extend(removing);
     steps.extend(hooks::due(&fs.hooks, HookPoint::PostTeardown, observed, &more));
@@ -108,7 +109,7 @@ fn is_whole(fs: &FileSystem, observed: &Observed, device: Option<&VolumeDevice>)
     }
 }
 
-fn making(
+fn mkfs_steps(
     fs: &FileSystem,
     observed: &Observed,
     device: &VolumeDevice,
@@ -171,12 +172,15 @@ fn with_temporary_mount(
         return clear_temporary(fs, observed);
     };
     let temporary = mount::target_state(observed.temporary.as_ref());
-    let shown = temporary.mounted.as_ref().map_or(device.number, |there| there.device);
+    let mounted_device =
+        temporary.mounted.as_ref().map_or(device.number, |existing| existing.device);
     let (source, line) = (Mountable::Device(device.clone()), command.expand(&more));
     let mut steps =
-        mount::on(&fs.temporary, fs.kind, source, line, &temporary, |there| is_ours(fs, there))?;
+        mount::mount_on(&fs.temporary, fs.kind, source, line, &temporary, |existing| {
+            is_ours(fs, existing)
+        })?;
     steps.extend(due);
-    steps.push(unmount::plainly(&fs.temporary, shown));
+    steps.push(unmount::plain_unmount(&fs.temporary, mounted_device));
     if temporary.beneath.is_empty() {
         steps.push(Step::RemoveMountPoint { target: fs.temporary.clone() });
     }
@@ -185,11 +189,11 @@ fn with_temporary_mount(
 
 fn clear_temporary(fs: &FileSystem, observed: &Observed) -> Result<Vec<Step>, Rejection> {
     let temporary = mount::target_state(observed.temporary.as_ref());
-    unmount::clear(&fs.temporary, &temporary, None, |there| is_ours(fs, there))
+    unmount::unmount_and_remove(&fs.temporary, &temporary, None, |existing| is_ours(fs, existing))
 }
 
-fn is_ours(fs: &FileSystem, there: &MountedThing) -> bool {
-    there.superblock == Superblock::Ours(fs.id) && there.kind == fs.kind.as_str()
+fn is_ours(fs: &FileSystem, existing: &MountedThing) -> bool {
+    existing.superblock == Superblock::Ours(fs.id) && existing.kind == fs.kind.as_str()
 }
 
 fn variables(

@@ -20,7 +20,7 @@ pub(super) fn ready(target: &LustreTarget, observed: &Observed) -> Result<Vec<St
         return Ok(building);
     }
     let formatting = pool.format();
-    let mounting = mounting(target, observed)?;
+    let mounting = mount_steps(target, observed)?;
 
     let (mut steps, observed) =
         hooks::begin(&target.scope(), &target.hooks, observed, !formatting.is_empty());
@@ -29,43 +29,49 @@ pub(super) fn ready(target: &LustreTarget, observed: &Observed) -> Result<Vec<St
     steps.extend(mounting);
     steps.extend(hooks::due(&target.hooks, HookPoint::PostActivate, observed, &pool.variables()));
     if let Some(client) = &target.client {
-        steps.extend(with_client(target, client, observed, Some(HookPoint::PostSetup), &pool)?);
+        steps.extend(run_hooks_on_client(
+            target,
+            client,
+            observed,
+            Some(HookPoint::PostSetup),
+            &pool,
+        )?);
     }
     if steps.is_empty() {
         // Replace lost devices last: a failed replacement must not keep the target from serving.
         steps = pool.replace();
     }
     if steps.is_empty() {
-        pool.is_whole()?;
+        pool.check_resilvered()?;
     }
     Ok(steps)
 }
 
 pub(super) fn remove(target: &LustreTarget, observed: &Observed) -> Result<Vec<Step>, Rejection> {
     let pool = Pool::new(target, observed);
-    let importing = pool.take_up()?;
+    let importing = pool.import_for_destruction()?;
     if !importing.is_empty() {
         return Ok(importing);
     }
     let is_whole = pool.dataset() == Some(DatasetState::Whole);
-    let showing = show_again(target, observed, &pool, is_whole)?;
+    let showing = mount_for_hooks(target, observed, &pool, is_whole)?;
     if !showing.is_empty() {
         return Ok(showing);
     }
     let more = pool.variables();
     let mut steps = Vec::new();
-    let hooked = observed.hooks_open;
+    let runs_hooks = observed.hooks_open;
     if let Some(client) = &target.client {
         // The PreTeardown hooks need the target: without a complete target they do not run.
-        let shown = (hooked && is_whole).then_some(HookPoint::PreTeardown);
-        steps.extend(with_client(target, client, observed, shown, &pool)?);
+        let client_phase = (runs_hooks && is_whole).then_some(HookPoint::PreTeardown);
+        steps.extend(run_hooks_on_client(target, client, observed, client_phase, &pool)?);
     }
-    if hooked && is_whole {
+    if runs_hooks && is_whole {
         steps.extend(hooks::due(&target.hooks, HookPoint::PreDeactivate, observed, &more));
     }
-    steps.extend(unmounting(target, observed, &more)?);
+    steps.extend(unmount_steps(target, observed, &more)?);
     steps.extend(pool.destroy());
-    if hooked {
+    if runs_hooks {
         steps.extend(hooks::due(&target.hooks, HookPoint::PostTeardown, observed, &more));
         steps.push(Step::ForgetHooks { scope: target.scope() });
     }
@@ -73,7 +79,7 @@ pub(super) fn remove(target: &LustreTarget, observed: &Observed) -> Result<Vec<S
 }
 
 /// Plans to mount the target again after a restart of the node, for tear-down hooks that need the mounted target.
-fn show_again(
+fn mount_for_hooks(
     target: &LustreTarget,
     observed: &Observed,
     pool: &Pool<'_>,
@@ -86,24 +92,24 @@ fn show_again(
     if !(wanted && observed.hooks_open && is_whole) {
         return Ok(Vec::new());
     }
-    let mounting = mounting(target, observed)?;
+    let mounting = mount_steps(target, observed)?;
     let Some(client) = client else { return Ok(mounting) };
-    let showing = if is_client_due { show(client, observed, pool)? } else { Vec::new() };
+    let showing = if is_client_due { mount_client(client, observed, pool)? } else { Vec::new() };
     Ok(mounting.into_iter().chain(showing).collect())
 }
 
 /// Plans the steps that mount the target; empty when it is mounted.
-fn mounting(target: &LustreTarget, observed: &Observed) -> Result<Vec<Step>, Rejection> {
+fn mount_steps(target: &LustreTarget, observed: &Observed) -> Result<Vec<Step>, Rejection> {
     let Some(command) = &target.lines.mount else { return Ok(Vec::new()) };
     let state = mount::target_state(observed.target.as_ref());
     let source = Mountable::Name(target.dataset.to_string());
     let line = command.expand(&BTreeMap::new());
-    mount::on(&target.target, FileSystemKind::Lustre, source, line, &state, |there| {
-        is_target(target, there)
+    mount::mount_on(&target.target, FileSystemKind::Lustre, source, line, &state, |existing| {
+        is_target(target, existing)
     })
 }
 
-fn unmounting(
+fn unmount_steps(
     target: &LustreTarget,
     observed: &Observed,
     more: &BTreeMap<String, String>,
@@ -112,18 +118,20 @@ fn unmounting(
     let Some(command) = &target.lines.unmount else { return Ok(Vec::new()) };
     let state = mount::target_state(observed.target.as_ref());
     let line = command.expand(more);
-    unmount::clear(&target.target, &state, Some(line), |there| is_target(target, there))
+    unmount::unmount_and_remove(&target.target, &state, Some(line), |existing| {
+        is_target(target, existing)
+    })
 }
 
 /// Returns whether the mount is a mount of the target. Lustre names the type of its servers' mounts `lustre` or
 /// `lustre_tgt`, so the source decides: a target's source is its dataset. Apart from Lustre, only ZFS itself mounts
 /// datasets; the type of such a mount is `zfs`.
-fn is_target(target: &LustreTarget, there: &MountedThing) -> bool {
-    there.source == target.dataset.to_string() && there.kind != "zfs"
+fn is_target(target: &LustreTarget, existing: &MountedThing) -> bool {
+    existing.source == target.dataset.to_string() && existing.kind != "zfs"
 }
 
 /// Plans to mount the file system as a client, run the phase's hooks and unmount it.
-fn with_client(
+fn run_hooks_on_client(
     target: &LustreTarget,
     client: &LustreClient,
     observed: &Observed,
@@ -134,19 +142,20 @@ fn with_client(
     let due = phase.into_iter().flat_map(|phase| hooks::due(&target.hooks, phase, observed, &more));
     let due: Vec<_> = due.collect();
     let state = mount::target_state(observed.temporary.as_ref());
-    let ours = |there: &MountedThing| mount::is_client(&client.source, there);
-    let is_shown =
-        !unmount::in_reach(&client.temporary, &state, |there| Ok(ours(there)))?.is_empty();
-    if !due.is_empty() && client.mount.is_some() && !is_shown {
-        return show(client, observed, pool);
+    let ours = |existing: &MountedThing| mount::is_client(&client.source, existing);
+    let is_mounted =
+        !unmount::uncovered_mounts(&client.temporary, &state, |existing| Ok(ours(existing)))?
+            .is_empty();
+    if !due.is_empty() && client.mount.is_some() && !is_mounted {
+        return mount_client(client, observed, pool);
     }
     let mut steps = if client.mount.is_some() { due } else { Vec::new() };
-    steps.extend(unmount::clear(&client.temporary, &state, None, ours)?);
+    steps.extend(unmount::unmount_and_remove(&client.temporary, &state, None, ours)?);
     Ok(steps)
 }
 
 /// Plans mounting the file system at its temporary mount point; empty when it is mounted there.
-fn show(
+fn mount_client(
     client: &LustreClient,
     observed: &Observed,
     pool: &Pool<'_>,
@@ -155,7 +164,7 @@ fn show(
     let state = mount::target_state(observed.temporary.as_ref());
     let source = Mountable::Name(client.source.clone());
     let line = command.expand(&pool.variables());
-    mount::on(&client.temporary, FileSystemKind::Lustre, source, line, &state, |there| {
-        mount::is_client(&client.source, there)
+    mount::mount_on(&client.temporary, FileSystemKind::Lustre, source, line, &state, |existing| {
+        mount::is_client(&client.source, existing)
     })
 }

@@ -25,20 +25,20 @@ pub(super) struct Lvm<'a> {
     volume: &'a Volume,
     lines: &'a LvmLines,
     state: &'a VolumeState,
-    seen: &'a LvmState,
+    lvm_state: &'a LvmState,
 }
 
 impl<'a> Lvm<'a> {
     /// Returns `None` if the volume does not use LVM.
     pub(super) fn new(volume: &'a Volume, state: Option<&'a VolumeState>) -> Option<Self> {
         let (lines, state) = (volume.layer.lines()?, state?);
-        Some(Self { volume, lines, state, seen: state.lvm.as_ref()? })
+        Some(Self { volume, lines, state, lvm_state: state.lvm.as_ref()? })
     }
 
     /// Returns the volume's device, when it is active on this node. Rejects a mapping that lies on other devices
     /// than the volume's namespaces.
     pub(super) fn device(&self) -> Result<Option<VolumeDevice>, Rejection> {
-        let Some(active) = self.seen.active() else { return Ok(None) };
+        let Some(active) = self.lvm_state.active() else { return Ok(None) };
         if !active.foreign_devices.is_empty() {
             return Err(Rejection::ForeignMapping {
                 volume: self.volume.to_string(),
@@ -83,7 +83,7 @@ impl<'a> Lvm<'a> {
     }
 
     /// Rejects a RAID that is still being synchronised.
-    pub(super) fn is_in_sync(&self) -> Result<(), Rejection> {
+    pub(super) fn check_synchronised(&self) -> Result<(), Rejection> {
         match self.logical() {
             Some(logical) if logical.is_syncing() => Err(Rejection::Syncing {
                 volume: self.volume.to_string(),
@@ -95,7 +95,7 @@ impl<'a> Lvm<'a> {
 
     /// Rejects a volume on which the rabbit has not made this file system yet. A group of an earlier agent is not
     /// rejected for this reason, because it has no tag that records its file system.
-    pub(super) fn is_finished(&self, id: FileSystemId) -> Result<(), Rejection> {
+    pub(super) fn check_finished(&self, id: FileSystemId) -> Result<(), Rejection> {
         match self.report() {
             Some(_) if self.logical().is_none() => {
                 Err(Rejection::NoVolume { volume: self.volume.to_string() })
@@ -108,17 +108,17 @@ impl<'a> Lvm<'a> {
     }
 
     /// Rejects a volume that another program has mounted or open: that use must end first.
-    pub(super) fn is_idle(&self, temporary: Option<&MountedThing>) -> Result<(), Rejection> {
+    pub(super) fn check_unused(&self, temporary: Option<&MountedThing>) -> Result<(), Rejection> {
         let is_open = self.logical().is_some_and(|logical| logical.is_open);
-        let busy = self.seen.active().is_some_and(|active| {
-            is_open && temporary.is_none_or(|there| there.device != active.number)
+        let busy = self.lvm_state.active().is_some_and(|active| {
+            is_open && temporary.is_none_or(|existing| existing.device != active.number)
         });
         let volume = || self.volume.to_string();
         if busy { Err(Rejection::StillMounted { volume: volume() }) } else { Ok(()) }
     }
 
     fn report(&self) -> Option<&'a LvmReport> {
-        self.seen.report.as_ref()
+        self.lvm_state.report.as_ref()
     }
 
     fn group(&self) -> Option<&'a VolumeGroup> {
@@ -129,7 +129,7 @@ impl<'a> Lvm<'a> {
         self.group()?.volume(&self.volume.logical)
     }
 
-    fn all_devices(&self) -> Result<(), Rejection> {
+    fn check_all_devices(&self) -> Result<(), Rejection> {
         if self.state.missing.is_empty() && !self.state.devices.is_empty() {
             return Ok(());
         }
@@ -137,7 +137,7 @@ impl<'a> Lvm<'a> {
         Err(Rejection::NoDevice { volume: format!("volume {}", self.volume), missing })
     }
 
-    fn is_in_no_foreign_group(&self, report: &LvmReport) -> Result<(), Rejection> {
+    fn check_no_foreign_group(&self, report: &LvmReport) -> Result<(), Rejection> {
         let foreign = report.physical.iter().find_map(|physical| {
             let group = physical.group().filter(|group| *group != self.volume.group)?;
             Some((physical.device.clone(), group.to_owned()))

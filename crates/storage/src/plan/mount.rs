@@ -15,7 +15,7 @@ pub(super) fn mount(mount: &Mount, observed: &Observed) -> Result<Vec<Step>, Rej
     let more = variables(mount, observed);
     let is_reached = reaching.is_empty();
     let mounting = match what {
-        Some(what) => mounting(mount, observed, what, &more)?,
+        Some(what) => mount_steps(mount, observed, what, &more)?,
         None => Vec::new(),
     };
 
@@ -31,7 +31,7 @@ pub(super) fn mount(mount: &Mount, observed: &Observed) -> Result<Vec<Step>, Rej
         steps.extend(hooks::due(&mount.hooks, phase, observed, &more));
     }
     steps.extend(mounting);
-    steps.extend(chown(mount, observed));
+    steps.extend(change_owner(mount, observed));
     steps.extend(write_root_file(mount, observed));
     steps.extend(hooks::due(&mount.hooks, HookPoint::PostMount, observed, &more));
     Ok(steps)
@@ -54,8 +54,8 @@ fn source(mount: &Mount, observed: &Observed) -> Result<Source, Rejection> {
     match &mount.source {
         MountSource::Volume { volume, id } => on_volume(mount, volume, *id, observed),
         MountSource::Bind(from) => {
-            let shown = observed.source.as_ref().and_then(|source| source.mounted.as_ref());
-            match shown {
+            let source_mount = observed.source.as_ref().and_then(|source| source.mounted.as_ref());
+            match source_mount {
                 Some(_) => Ok(Mountable::Name(from.to_string()).into()),
                 None => Err(Rejection::SourceNotMounted {
                     from: from.clone(),
@@ -75,7 +75,7 @@ fn on_volume(
 ) -> Result<Source, Rejection> {
     let lvm = Lvm::new(volume, observed.volume.as_ref());
     if let Some(lvm) = lvm.filter(|_| mount.kind != FileSystemKind::Raw) {
-        lvm.is_finished(id)?;
+        lvm.check_finished(id)?;
     }
     let device = match (volume::device(volume, observed)?, lvm) {
         (Some(device), _) => device,
@@ -92,7 +92,7 @@ fn on_volume(
     Ok(Mountable::Device(device).into())
 }
 
-fn mounting(
+fn mount_steps(
     mount: &Mount,
     observed: &Observed,
     source: Mountable,
@@ -101,29 +101,35 @@ fn mounting(
     let Some(command) = &mount.mount else { return Ok(Vec::new()) };
     let target = target_state(observed.target.as_ref());
     let line = command.expand(more);
-    on(&mount.target, mount.kind, source, line, &target, |there| is_asked(mount, there, observed))
+    mount_on(&mount.target, mount.kind, source, line, &target, |existing| {
+        is_desired(mount, existing, observed)
+    })
 }
 
-/// Plans the steps that mount `source` on `target`, whose state is known; empty when `is_asked` accepts a mount
+/// Plans the steps that mount `source` on `target`, whose state is known; empty when `is_desired` accepts a mount
 /// that is there already.
-pub(super) fn on(
+pub(super) fn mount_on(
     target: &MountPoint,
     kind: FileSystemKind,
     source: Mountable,
     line: String,
     state: &TargetState,
-    is_asked: impl Fn(&MountedThing) -> bool,
+    is_desired: impl Fn(&MountedThing) -> bool,
 ) -> Result<Vec<Step>, Rejection> {
-    if let Some(there) = &state.mounted {
-        return if is_asked(there) { Ok(Vec::new()) } else { Err(occupied(target, there)) };
+    if let Some(existing) = &state.mounted {
+        return if is_desired(existing) {
+            Ok(Vec::new())
+        } else {
+            Err(occupied_by(target, existing))
+        };
     }
-    let mut steps = usable(target, kind, &state.path)?;
+    let mut steps = prepare_mount_point(target, kind, &state.path)?;
     steps.push(Step::Mount { source, target: target.clone(), kind, line });
     Ok(steps)
 }
 
 /// Plans the creation of an absent mount point. Rejects a mount point that cannot be used for this kind of mount.
-fn usable(
+fn prepare_mount_point(
     target: &MountPoint,
     kind: FileSystemKind,
     path: &PathState,
@@ -151,16 +157,16 @@ fn usable(
 }
 
 /// Returns whether the mount is the desired one, and not just another mount at the same path.
-pub(super) fn is_asked(mount: &Mount, there: &MountedThing, observed: &Observed) -> bool {
+pub(super) fn is_desired(mount: &Mount, existing: &MountedThing, observed: &Observed) -> bool {
     match &mount.source {
         MountSource::Volume { volume, id } => {
-            let by_device = is_on(volume, there, observed);
+            let by_device = is_on(volume, existing, observed);
             match mount.kind {
-                FileSystemKind::Raw => by_device && there.kind == mount.kind.as_str(),
+                FileSystemKind::Raw => by_device && existing.kind == mount.kind.as_str(),
                 FileSystemKind::Xfs | FileSystemKind::Gfs2 | FileSystemKind::Lustre => {
-                    there.kind == mount.kind.as_str()
-                        && there.root == "/"
-                        && match there.superblock {
+                    existing.kind == mount.kind.as_str()
+                        && existing.root == "/"
+                        && match existing.superblock {
                             Superblock::Ours(found) => found == *id,
                             Superblock::Unknown => by_device,
                             // An earlier agent may have made the file system on this volume: its UUID is then one that
@@ -172,64 +178,67 @@ pub(super) fn is_asked(mount: &Mount, there: &MountedThing, observed: &Observed)
         }
         MountSource::Bind(_) => {
             match observed.source.as_ref().and_then(|source| source.mounted.as_ref()) {
-                Some(shown) => shown.device == there.device && shown.root == there.root,
+                Some(shown) => shown.device == existing.device && shown.root == existing.root,
                 // The bind mount's source is unmounted already; the UUID still shows that the mount is Warren's.
                 None => {
-                    matches!(there.superblock, Superblock::Ours(_)) || there.namespace.is_some()
+                    matches!(existing.superblock, Superblock::Ours(_))
+                        || existing.namespace.is_some()
                 }
             }
         }
-        MountSource::Lustre(source) => is_client(source, there),
+        MountSource::Lustre(source) => is_client(source, existing),
     }
 }
 
 /// Returns whether the mount is a Lustre client's mount of this source. Only Lustre has an LNet address as its source;
 /// such an address contains an `@`, which no host name contains.
-pub(super) fn is_client(source: &str, there: &MountedThing) -> bool {
-    there.source == source && (there.kind == "lustre" || source.contains('@'))
+pub(super) fn is_client(source: &str, existing: &MountedThing) -> bool {
+    existing.source == source && (existing.kind == "lustre" || source.contains('@'))
 }
 
 /// Returns whether the mount is on the volume's device: the only namespace, or the logical volume's mapping.
-fn is_on(volume: &Volume, there: &MountedThing, observed: &Observed) -> bool {
-    let lies_on =
-        || there.namespace.as_ref().is_some_and(|namespace| volume.namespaces.contains(namespace));
+fn is_on(volume: &Volume, existing: &MountedThing, observed: &Observed) -> bool {
+    let lies_on = || {
+        existing.namespace.as_ref().is_some_and(|namespace| volume.namespaces.contains(namespace))
+    };
     if volume.layer.lines().is_none() {
         return lies_on();
     }
     let lvm = Lvm::new(volume, observed.volume.as_ref());
-    if lvm.is_some_and(|lvm| lvm.is_suspended_at(there.device)) {
+    if lvm.is_some_and(|lvm| lvm.is_suspended_at(existing.device)) {
         return true;
     }
     let device = volume::device(volume, observed).ok().flatten();
     // Without the profile it is unknown whether LVM lies between the file system and the namespaces.
-    device.is_some_and(|device| device.number == there.device) || volume.is_guessed() && lies_on()
+    device.is_some_and(|device| device.number == existing.device)
+        || volume.is_guessed() && lies_on()
 }
 
 /// Returns whether the mount could be the desired one because no available fact proves or disproves it.
-pub(super) fn may_be_asked(mount: &Mount, there: &MountedThing) -> bool {
+pub(super) fn may_be_desired(mount: &Mount, existing: &MountedThing) -> bool {
     matches!(mount.source, MountSource::Volume { .. })
         && mount.kind != FileSystemKind::Raw
-        && there.kind == mount.kind.as_str()
-        && there.root == "/"
-        && there.superblock == Superblock::Unknown
-        && there.namespace.is_none()
+        && existing.kind == mount.kind.as_str()
+        && existing.root == "/"
+        && existing.superblock == Superblock::Unknown
+        && existing.namespace.is_none()
 }
 
-fn occupied(target: &MountPoint, there: &MountedThing) -> Rejection {
+fn occupied_by(target: &MountPoint, existing: &MountedThing) -> Rejection {
     Rejection::Occupied {
         target: target.clone(),
-        from: there.source.clone(),
-        kind: there.kind.clone(),
+        from: existing.source.clone(),
+        kind: existing.kind.clone(),
     }
 }
 
-fn chown(mount: &Mount, observed: &Observed) -> Option<Step> {
+fn change_owner(mount: &Mount, observed: &Observed) -> Option<Step> {
     let owner = mount.owner?;
     let state = observed.target.as_ref();
     let mounted = state.is_some_and(|state| state.mounted.is_some());
-    let given = mounted && state.and_then(|state| state.owner) == Some(owner);
+    let is_owner = mounted && state.and_then(|state| state.owner) == Some(owner);
     let will_be_mounted = mounted || mount.mount.is_some();
-    (will_be_mounted && !given).then(|| Step::SetOwner { target: mount.target.clone(), owner })
+    (will_be_mounted && !is_owner).then(|| Step::SetOwner { target: mount.target.clone(), owner })
 }
 
 /// Plans to write the root file, but only into a mounted file system: written into the bare mount point, the file would

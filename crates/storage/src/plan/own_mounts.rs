@@ -7,19 +7,22 @@ use crate::{Step, desired::MountPoint, observed::Observed};
 
 /// Plans the unmounts, the latest mount first, because a mount may lie on an earlier one. If a foreign mount covers one
 /// of Warren's mounts, rejects the unit once all other mounts of Warren's are gone.
-pub(super) fn only(keep: &[MountPoint], observed: &Observed) -> Result<Vec<Step>, Rejection> {
+pub(super) fn unmount_all_except(
+    keep: &[MountPoint],
+    observed: &Observed,
+) -> Result<Vec<Step>, Rejection> {
     let keep: BTreeSet<_> = keep.iter().map(MountPoint::path).collect();
     let mut staying: Vec<PathBuf> = Vec::new();
     let mut covered = None;
     let mut steps = Vec::new();
-    for (target, there) in observed.mounts.iter().rev() {
+    for (target, existing) in observed.mounts.iter().rev() {
         let path = target.path();
-        if !there.is_warrens() || keep.contains(&path) {
+        if !existing.is_warrens() || keep.contains(&path) {
             staying.push(path);
         } else if let Some(at) = staying.iter().find(|above| path.starts_with(above)) {
             covered = Some(Rejection::Covered { target: target.clone(), at: at.clone() });
         } else {
-            steps.push(unmount::plainly(target, there.device));
+            steps.push(unmount::plain_unmount(target, existing.device));
             steps.push(Step::RemoveMountPoint { target: target.clone() });
         }
     }

@@ -11,7 +11,10 @@ use crate::{
 
 /// Plans the removal of mappings that lie on no device, the uppermost first, and of the lock spaces of groups that
 /// have left nothing else.
-pub(super) fn only(keep: &BTreeSet<ObjectUid>, observed: &Observed) -> Vec<Step> {
+pub(super) fn remove_leftovers_except(
+    keep: &BTreeSet<ObjectUid>,
+    observed: &Observed,
+) -> Vec<Step> {
     let is_left = |group: &str| owner_of_group(group).is_some_and(|owner| !keep.contains(&owner));
     let of_leftovers = |mapping: &&Mapping| mapping.group().is_some_and(|group| is_left(&group));
     let mut dangling: Vec<_> = observed
@@ -26,9 +29,9 @@ pub(super) fn only(keep: &BTreeSet<ObjectUid>, observed: &Observed) -> Vec<Step>
         .map(|mapping| Step::RemoveMapping { name: mapping.name.clone(), number: mapping.number })
         .collect();
     if is_whole(observed) {
-        let stale =
+        let stale_lock_spaces =
             observed.lock_spaces.iter().filter(|group| is_left(group) && is_gone(group, observed));
-        steps.extend(stale.map(|group| Step::DropLockSpace { group: group.clone() }));
+        steps.extend(stale_lock_spaces.map(|group| Step::DropLockSpace { group: group.clone() }));
     }
     steps
 }
@@ -37,10 +40,10 @@ pub(super) fn only(keep: &BTreeSet<ObjectUid>, observed: &Observed) -> Vec<Step>
 /// complete if every drive answers and LVM read all namespaces of allocations. Drives that are gone for good, and their
 /// namespaces, do not count.
 fn is_whole(observed: &Observed) -> bool {
-    let is_there = |drive: &Nqn| !observed.is_replaced(drive);
-    let mut drives = observed.drives.iter().filter(|drive| is_there(&drive.nqn));
+    let may_return = |drive: &Nqn| !observed.is_replaced(drive);
+    let mut drives = observed.drives.iter().filter(|drive| may_return(&drive.nqn));
     let mut namespaces =
-        observed.namespaces.iter().filter(|namespace| is_there(&namespace.id.subsystem));
+        observed.namespaces.iter().filter(|namespace| may_return(&namespace.id.subsystem));
     drives.all(|drive| drive.fault.is_none())
         && namespaces.all(|namespace| match &namespace.owner {
             NamespaceOwner::Foreign(_) => true,
@@ -53,6 +56,6 @@ fn is_whole(observed: &Observed) -> bool {
 fn is_gone(group: &str, observed: &Observed) -> bool {
     let is_active =
         observed.mappings.iter().any(|mapping| mapping.group().as_deref() == Some(group));
-    let is_there = observed.groups.iter().any(|known| known.group.name == group);
-    !is_active && !is_there
+    let has_namespaces = observed.groups.iter().any(|known| known.group.name == group);
+    !is_active && !has_namespaces
 }

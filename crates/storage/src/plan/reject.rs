@@ -18,39 +18,45 @@ use crate::{
 /// The reason why a desired unit cannot be reached in the current state of the node. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Rejection {
-    #[error("allocation {allocation}: capacity is 0 bytes: ask for at least 1")]
+    #[error("allocation {allocation}: its capacity is 0 bytes: ask for at least 1 byte")]
     ZeroCapacity { allocation: AllocationId },
     #[error(
-        "allocation {allocation}: no drive to allocate {asked} bytes on; this node knows of none: check its drives and their driver"
+        "allocation {allocation}: no drive to allocate {requested} bytes on, because the agent finds no drive on this node: check its drives and their driver"
     )]
-    NoDrives { allocation: AllocationId, asked: u64 },
+    NoDrives { allocation: AllocationId, requested: u64 },
     #[error(
-        "insufficient capacity: {asked} bytes asked for, over at least {least} drives, and {usable} of {drives} have room and can \
-         be used{}: check the drives of this node, or free allocations",
-        crowded(.full)
+        "insufficient capacity: {requested} bytes are requested on at least {least} drives, but only {usable} of {drives} drives \
+         have room and can be used{}: check the drives of this node, or delete other allocations",
+        full_drives(.full)
     )]
-    TooFewDrives { asked: u64, usable: usize, least: usize, drives: usize, full: Vec<(Nqn, u32)> },
+    TooFewDrives {
+        requested: u64,
+        usable: usize,
+        least: usize,
+        drives: usize,
+        full: Vec<(Nqn, u32)>,
+    },
     /// Too few drives are usable now, but there would be enough if the temporarily unusable drives came back.
     #[error(
-        "{asked} bytes asked for, over at least {least} drives, and {usable} of {drives} have room and can be used now: {}: wait \
-         for them, or exchange them if they stay so",
-        unusable(.faulty)
+        "{requested} bytes are requested on at least {least} drives, but only {usable} of {drives} drives have room and can be \
+         used now; {}: wait until these drives work again, or exchange them",
+        faulty_drives(.faulty)
     )]
     DrivesFaulty {
-        asked: u64,
+        requested: u64,
         usable: usize,
         least: usize,
         drives: usize,
         faulty: Vec<(Nqn, String)>,
     },
-    #[error("insufficient capacity: {0}: ask for less or free allocations")]
+    #[error("insufficient capacity: {0}: ask for fewer bytes, or delete other allocations")]
     DriveRefused(RoomRefused),
     #[error(
-        "insufficient capacity: {asked} bytes asked for, {each} on each of {drives} drives, and {lacking} has {left} of \
-         {capacity} bytes left: ask for less or free allocations"
+        "insufficient capacity: {requested} bytes are requested, {each} on each of {drives} drives, but drive {lacking} has \
+         only {left} of {capacity} bytes free: ask for fewer bytes, or delete other allocations"
     )]
     InsufficientCapacity {
-        asked: u64,
+        requested: u64,
         each: u64,
         drives: usize,
         lacking: Nqn,
@@ -58,23 +64,23 @@ pub enum Rejection {
         capacity: u64,
     },
     #[error(
-        "{}: the agent does not replace namespaces that may hold data: bring the drives back, or give the allocation up",
-        list(.missing)
+        "{}: the agent does not replace namespaces that may hold data: bring the drives back, or delete the allocation and its data",
+        missing_list(.missing)
     )]
     Lost { allocation: AllocationId, missing: Vec<Missing> },
     #[error(
-        "insufficient capacity: {asked} bytes asked for, the disk that holds the pool has {available} bytes free, of \
-         which {promised} are promised to other namespaces: free space on it"
+        "insufficient capacity: {requested} bytes are requested, but the disk that holds the pool of file drives has {available} \
+         bytes free, of which existing namespaces may still take {promised}: free space on that disk"
     )]
     PoolFull {
-        asked: u64,
+        requested: u64,
         available: u64,
         /// Bytes that the sparse files of existing namespaces may still take.
         promised: u64,
     },
     #[error(
-        "no device for {volume}: namespace {} is not visible on this node: wait for access, or check the PCIe link",
-        join(.missing)
+        "no device for {volume}: namespace {} is not visible on this node: wait until the rabbit attaches it, or check the PCIe link",
+        namespace_list(.missing)
     )]
     NoDevice { volume: String, missing: Vec<NamespaceId> },
     #[error(
@@ -94,10 +100,12 @@ pub enum Rejection {
     #[error("logical volume {volume} is not on its namespaces: wait until the rabbit has made it")]
     NoVolume { volume: String },
     #[error(
-        "logical volume {volume} is being synchronised, {percent} % are done: wait until it is whole"
+        "logical volume {volume} is being synchronised, and {percent} % are done: wait until 100 % are done"
     )]
     Syncing { volume: String, percent: Percent },
-    #[error("zpool {pool} is being resilvered, {percent} % are done: wait until it is whole")]
+    #[error(
+        "zpool {pool} is being resilvered, and {percent} % are done: wait until 100 % are done"
+    )]
     Resilvering { pool: String, percent: Percent },
     #[error("logical volume {volume} is mounted, or open, on this node: unmount it first")]
     StillMounted { volume: String },
@@ -106,13 +114,13 @@ pub enum Rejection {
     )]
     StillInUse { what: String, target: MountPoint, holders: Holders },
     #[error(
-        "logical volume {volume} is not active, and the profile's lvChange.activate is empty: activate it, or name the \
-         arguments"
+        "logical volume {volume} is not active, and the profile's lvChange.activate is empty: activate the volume, or \
+         set lvChange.activate"
     )]
     NoActivation { volume: String },
     #[error(
-        "zpool {pool} is not made of exactly the allocation's devices{}: the agent leaves it alone; find out who made it",
-        differing(.strange, .unused)
+        "zpool {pool} does not consist of exactly the allocation's devices{}: the agent leaves it alone; find out who made it",
+        difference(.strange, .unused)
     )]
     ForeignPool {
         pool: String,
@@ -125,11 +133,11 @@ pub enum Rejection {
     )]
     OtherPool { found: String, wanted: String },
     #[error(
-        "{count} pools called {pool} are on its devices, and the agent cannot choose one: import the right one by its number"
+        "{count} pools called {pool} are on the allocation's devices, and the agent cannot choose between them: import the right pool by its numeric id"
     )]
     ManyPools { pool: String, count: usize },
     #[error(
-        "zpool {pool} is {state}: bring its drives back, or give the allocation up (zpool status shows the missing devices)"
+        "zpool {pool} is {state}: bring its drives back, or delete the allocation and its data (zpool status shows the missing devices)"
     )]
     PoolBroken {
         pool: String,
@@ -143,34 +151,34 @@ pub enum Rejection {
         kind: String,
         uuid: Option<String>,
     },
-    #[error("{} carries file system {found}, not {wanted}: the device belongs to another allocation", .device.display())]
+    #[error("{} carries file system {found} of another allocation, not {wanted}: the agent leaves it alone; find out why both allocations have this device", .device.display())]
     WrongFileSystem { device: PathBuf, found: FileSystemId, wanted: FileSystemId },
-    #[error("{} carries no finished file system yet: wait until the rabbit has made {wanted}", .device.display())]
+    #[error("{} carries no finished file system yet: wait until the rabbit has made file system {wanted}", .device.display())]
     NotMade { device: PathBuf, wanted: FileSystemId },
     #[error(transparent)]
     TooSmall(TooSmall),
     #[error(
-        "{} could not be read, so it may carry a file system and the agent makes none on it: the agent tries again; if this stays, \
-         check the drive and the kernel log", .device.display()
+        "{} could not be read and may carry a file system, so the agent makes no file system on it: the agent tries again; if the \
+         error persists, check the drive and the kernel log", .device.display()
     )]
-    NotLookedAt { device: PathBuf },
+    SignatureUnread { device: PathBuf },
     #[error("{target} is occupied by {kind} {from}: unmount it or use another mount path")]
     Occupied { target: MountPoint, from: String, kind: String },
-    #[error("{target} is mounted, and another mount on {} covers it: unmount that one first", .at.display())]
+    #[error("{target} is mounted, and another mount on {} covers it: unmount the covering mount first", .at.display())]
     Covered { target: MountPoint, at: PathBuf },
     /// The mount may be Warren's, but nothing proves it.
     #[error(
         "{target} carries {kind} {from}, and its owner is unknown because its device cannot be read: unmount it by hand"
     )]
     Unproved { target: MountPoint, from: String, kind: String },
-    #[error("{target} leads through the symbolic link {}: use the path it stands for, or remove it", .at.display())]
+    #[error("{target} leads through the symbolic link {}: use the path that the link points to, or remove the link", .at.display())]
     ThroughSymlink { target: MountPoint, at: PathBuf },
     #[error("{target} is inside the file system mounted on {}: use a path outside of it", .at.display())]
     ThroughMount { target: MountPoint, at: PathBuf },
-    #[error("{target} leads through {}, which is not a directory: remove it or use another mount path", .at.display())]
+    #[error("{target} leads through {}, which is not a directory: remove that file, or use another mount path", .at.display())]
     ThroughFile { target: MountPoint, at: PathBuf },
     #[error(
-        "{target} is {found}, {kind} is mounted on {wanted}: remove it or use another mount path"
+        "{target} is {found}, but {kind} can be mounted only on {wanted}: remove {target}, or use another mount path"
     )]
     WrongType {
         target: MountPoint,
@@ -180,18 +188,22 @@ pub enum Rejection {
     },
     /// The mount would hide existing files.
     #[error(
-        "{target} is not empty: a mount would hide what is in it; empty it or use another mount path"
+        "{target} is not empty: a mount would hide its contents; empty it or use another mount path"
     )]
     NotEmpty { target: MountPoint },
-    #[error("{from} is not mounted, so {target} cannot show it: wait until it is")]
+    #[error(
+        "{from} is not mounted, so it cannot be shown at {target}: wait until {from} is mounted"
+    )]
     SourceNotMounted { from: MountPoint, target: MountPoint },
     #[error(
-        "mkfs: {line:?} sets uuid: remove it from the profile, because the agent recognises file systems by the UUID that it derives"
+        "mkfs: {line:?} sets a UUID: remove that option from the profile, because the agent recognises file systems by the UUID that it derives"
     )]
     MkfsSetsUuid { line: String },
-    #[error("{root}/{name} is not a symbolic link: remove it, the index tree needs the name")]
+    #[error(
+        "{root}/{name} is not a symbolic link: remove it, because the index tree needs a link with this name"
+    )]
     NotALink { root: MountPoint, name: String },
-    #[error("{root}: compute {name} is listed twice: list each once")]
+    #[error("index tree {root}: compute {name} is listed twice: list each compute once")]
     DuplicateLink { root: MountPoint, name: String },
     #[error("{what} is not supported by this build: {remedy}")]
     Unsupported { what: String, remedy: &'static str },
@@ -214,32 +226,32 @@ impl Rejection {
     }
 }
 
-fn crowded(full: &[(Nqn, u32)]) -> String {
+fn full_drives(full: &[(Nqn, u32)]) -> String {
     let described =
         |(drive, most): &(Nqn, u32)| format!("; all {most} namespaces of {drive} are in use");
     full.iter().map(described).collect()
 }
 
-fn unusable(faulty: &[(Nqn, String)]) -> String {
-    let described = |(drive, fault): &(Nqn, String)| format!("{drive} cannot ({fault})");
+fn faulty_drives(faulty: &[(Nqn, String)]) -> String {
+    let described = |(drive, fault): &(Nqn, String)| format!("{drive} cannot be used ({fault})");
     let described: Vec<_> = faulty.iter().map(described).collect();
     described.join(", ")
 }
 
-fn join(namespaces: &[NamespaceId]) -> String {
+fn namespace_list(namespaces: &[NamespaceId]) -> String {
     if namespaces.is_empty() {
-        return "(none is named)".to_owned();
+        return "(the object lists no namespace)".to_owned();
     }
     let names: Vec<_> = namespaces.iter().map(ToString::to_string).collect();
     names.join(", ")
 }
 
-fn list(missing: &[Missing]) -> String {
+fn missing_list(missing: &[Missing]) -> String {
     let described: Vec<_> = missing.iter().map(ToString::to_string).collect();
     described.join("; ")
 }
 
-fn differing(strange: &[String], unused: &[PathBuf]) -> String {
+fn difference(strange: &[String], unused: &[PathBuf]) -> String {
     let lies = (!strange.is_empty()).then(|| format!("it lies on {}", strange.join(", ")));
     let unused: Vec<_> = unused.iter().map(|path| path.display().to_string()).collect();
     let lacks = (!unused.is_empty()).then(|| format!("it lacks {}", unused.join(", ")));

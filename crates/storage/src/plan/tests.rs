@@ -136,7 +136,7 @@ fn mount() -> Mount {
     }
 }
 
-fn there(id: FileSystemId) -> MountedThing {
+fn xfs_mount(id: FileSystemId) -> MountedThing {
     MountedThing {
         device: DeviceNumber { major: 7, minor: 7 },
         source: "/dev/loop7".into(),
@@ -154,7 +154,7 @@ fn ran(mount: &Mount, phases: &[HookPoint]) -> BTreeSet<HookId> {
         .collect()
 }
 
-fn seen(target: TargetState) -> Observed {
+fn observation(target: TargetState) -> Observed {
     Observed {
         volume: Some(visible(Signature::Ours(fs_id(0)))),
         target: Some(target),
@@ -165,7 +165,7 @@ fn seen(target: TargetState) -> Observed {
 fn mounted_by(owner: Owner) -> TargetState {
     TargetState {
         path: PathState::Directory { empty: false },
-        mounted: Some(there(fs_id(0))),
+        mounted: Some(xfs_mount(fs_id(0))),
         owner: Some(owner),
         ..TargetState::default()
     }
@@ -176,7 +176,7 @@ fn scope_name() -> String {
 }
 
 fn unknown() -> MountedThing {
-    MountedThing { superblock: Superblock::Unknown, namespace: None, ..there(fs_id(0)) }
+    MountedThing { superblock: Superblock::Unknown, namespace: None, ..xfs_mount(fs_id(0)) }
 }
 
 fn tmpfs() -> MountedThing {

@@ -13,28 +13,29 @@ const ROOT: Owner = Owner { uid: 0, gid: 0 };
 
 pub(super) fn unmount(mount: &Mount, observed: &Observed) -> Result<Vec<Step>, Rejection> {
     let mount = &as_found(mount, observed);
-    if let Some(step) = resuming(mount, observed) {
+    if let Some(step) = resume_step(mount, observed) {
         return Ok(vec![step]);
     }
     let target = mounting::target_state(observed.target.as_ref());
     let more = mounting::variables(mount, observed);
     let run = |phase| hooks::due(&mount.hooks, phase, observed, &more);
-    let unmounting = unmounting(mount, observed, &target)?;
+    let unmounting = unmount_steps(mount, observed, &target)?;
     // Other mounts of Warren's may use the volume: the volume is released with the last of these mounts.
-    let stays = observed.in_use == Use::MountedHere;
-    let leaving = if stays { Vec::new() } else { leaving(mount, observed) };
+    let is_used_by_another_mount = observed.in_use == Use::MountedHere;
+    let releasing =
+        if is_used_by_another_mount { Vec::new() } else { release_volume(mount, observed) };
 
     let mut steps = Vec::new();
     // If the scope is closed and nothing is mounted, either the volume was never mounted or all its tear-down hooks
     // ran.
-    let due = observed.hooks_open || !unmounting.is_empty() || !leaving.is_empty();
+    let due = observed.hooks_open || !unmounting.is_empty() || !releasing.is_empty();
     let opening = hooks::open(&mount.scope, &mount.hooks, observed).filter(|_| due);
-    let hooked = due && (observed.hooks_open || opening.is_some());
-    if hooked {
+    let runs_hooks = due && (observed.hooks_open || opening.is_some());
+    if runs_hooks {
         steps.extend(opening);
         steps.extend(run(HookPoint::PreUnmount));
     }
-    steps.extend(take_back(mount, &target).filter(|_| !unmounting.is_empty()));
+    steps.extend(return_to_root(mount, &target).filter(|_| !unmounting.is_empty()));
     let removal = remove(&mount.target, &target, unmounting.len());
     let is_unmounting = !unmounting.is_empty();
     steps.extend(unmounting);
@@ -46,17 +47,17 @@ pub(super) fn unmount(mount: &Mount, observed: &Observed) -> Result<Vec<Step>, R
     if let Use::HeldBy(holders) = &observed.in_use {
         return Err(still_in_use(mount, holders));
     }
-    if hooked {
+    if runs_hooks {
         steps.extend(run(HookPoint::PostUnmount));
     }
-    if hooked && !stays {
+    if runs_hooks && !is_used_by_another_mount {
         steps.extend(run(HookPoint::PreDeactivate));
     }
-    steps.extend(leaving);
-    if hooked && !stays {
+    steps.extend(releasing);
+    if runs_hooks && !is_used_by_another_mount {
         steps.extend(run(HookPoint::PostDeactivate));
     }
-    if hooked {
+    if runs_hooks {
         steps.push(Step::ForgetHooks { scope: mount.scope.clone() });
     }
     Ok(steps)
@@ -73,8 +74,8 @@ fn still_in_use(mount: &Mount, holders: &Holders) -> Rejection {
 
 /// Returns the mount with the names of the volume that was found, if the desired names were a guess.
 fn as_found<'a>(mount: &'a Mount, observed: &Observed) -> Cow<'a, Mount> {
-    let seen = observed.volume.as_ref().and_then(|state| state.lvm.as_ref());
-    let names = seen.and_then(|seen| seen.names.as_ref());
+    let lvm_state = observed.volume.as_ref().and_then(|state| state.lvm.as_ref());
+    let names = lvm_state.and_then(|lvm_state| lvm_state.names.as_ref());
     match &mount.source {
         MountSource::Volume { volume, id } if names.is_some() => {
             let source = MountSource::Volume { volume: volume.with_names(names), id: *id };
@@ -84,35 +85,35 @@ fn as_found<'a>(mount: &'a Mount, observed: &Observed) -> Cow<'a, Mount> {
     }
 }
 
-fn resuming(mount: &Mount, observed: &Observed) -> Option<Step> {
+fn resume_step(mount: &Mount, observed: &Observed) -> Option<Step> {
     let MountSource::Volume { volume, .. } = &mount.source else { return None };
     Lvm::new(volume, observed.volume.as_ref())?.resume()
 }
 
 /// Plans the steps that release the mount's logical volume.
-fn leaving(mount: &Mount, observed: &Observed) -> Vec<Step> {
+fn release_volume(mount: &Mount, observed: &Observed) -> Vec<Step> {
     let MountSource::Volume { volume, .. } = &mount.source else { return Vec::new() };
     Lvm::new(volume, observed.volume.as_ref())
         .map_or_else(Vec::new, |lvm| lvm.deactivate_and_stop_locks())
 }
 
-fn unmounting(
+fn unmount_steps(
     mount: &Mount,
     observed: &Observed,
     target: &TargetState,
 ) -> Result<Vec<Step>, Rejection> {
     let Some(command) = &mount.unmount else { return Ok(Vec::new()) };
-    let open = in_reach(&mount.target, target, |there| {
-        if mounting::may_be_asked(mount, there) {
-            let (from, kind) = (there.source.clone(), there.kind.clone());
+    let open = uncovered_mounts(&mount.target, target, |existing| {
+        if mounting::may_be_desired(mount, existing) {
+            let (from, kind) = (existing.source.clone(), existing.kind.clone());
             return Err(Rejection::Unproved { target: mount.target.clone(), from, kind });
         }
-        Ok(mounting::is_asked(mount, there, observed))
+        Ok(mounting::is_desired(mount, existing, observed))
     })?;
     let line = command.expand(&mounting::variables(mount, observed));
-    let step = |there: &MountedThing| Step::Unmount {
+    let step = |existing: &MountedThing| Step::Unmount {
         target: mount.target.clone(),
-        device: there.device,
+        device: existing.device,
         line: line.clone(),
     };
     Ok(open.into_iter().map(step).collect())
@@ -120,26 +121,26 @@ fn unmounting(
 
 /// Plans to unmount the mounts at a mount point that `is_ours` accepts, by the site's `line` if there is one, and to
 /// remove the mount point. An absent mount point without such mounts is left as it is.
-pub(super) fn clear(
+pub(super) fn unmount_and_remove(
     target: &MountPoint,
     state: &TargetState,
     line: Option<String>,
     is_ours: impl Fn(&MountedThing) -> bool,
 ) -> Result<Vec<Step>, Rejection> {
-    let open = in_reach(target, state, |there| Ok(is_ours(there)))?;
+    let open = uncovered_mounts(target, state, |existing| Ok(is_ours(existing)))?;
     let is_left = !open.is_empty() || state.path == PathState::Directory { empty: true };
     let removal = remove(target, state, open.len()).filter(|_| is_left);
     let line = line.unwrap_or_else(|| plain_line(target));
-    let unmounting = open.into_iter().map(|there| Step::Unmount {
+    let unmounting = open.into_iter().map(|existing| Step::Unmount {
         target: target.clone(),
-        device: there.device,
+        device: existing.device,
         line: line.clone(),
     });
     Ok(unmounting.chain(removal).collect())
 }
 
 /// Plans an unmount for which the site has no line.
-pub(super) fn plainly(target: &MountPoint, device: DeviceNumber) -> Step {
+pub(super) fn plain_unmount(target: &MountPoint, device: DeviceNumber) -> Step {
     Step::Unmount { target: target.clone(), device, line: plain_line(target) }
 }
 
@@ -149,7 +150,7 @@ fn plain_line(target: &MountPoint) -> String {
 
 /// Returns the mounts at a target that are `ours`, topmost first. Other mounts stay; if one of them covers a mount of
 /// ours, returns a rejection.
-pub(super) fn in_reach<'a>(
+pub(super) fn uncovered_mounts<'a>(
     target: &MountPoint,
     state: &'a TargetState,
     ours: impl Fn(&MountedThing) -> Result<bool, Rejection>,
@@ -160,9 +161,9 @@ pub(super) fn in_reach<'a>(
         _ if state.mounted.is_none() => Some(target.root().to_owned()),
         _ => None,
     };
-    for there in state.mounted.iter().chain(&state.beneath) {
-        match (ours(there)?, &covered_by) {
-            (true, None) => open.push(there),
+    for existing in state.mounted.iter().chain(&state.beneath) {
+        match (ours(existing)?, &covered_by) {
+            (true, None) => open.push(existing),
             (true, Some(at)) => {
                 return Err(Rejection::Covered { target: target.clone(), at: at.clone() });
             }
@@ -174,10 +175,10 @@ pub(super) fn in_reach<'a>(
 
 /// Plans to make root the owner of a raw volume again. The owner of a raw volume is the owner of its device node, and
 /// the device node outlives the mount and serves another job next.
-fn take_back(mount: &Mount, target: &TargetState) -> Option<Step> {
-    let given =
+fn return_to_root(mount: &Mount, target: &TargetState) -> Option<Step> {
+    let has_other_owner =
         mount.kind == FileSystemKind::Raw && target.owner.is_some_and(|owner| owner != ROOT);
-    given.then(|| Step::SetOwner { target: mount.target.clone(), owner: ROOT })
+    has_other_owner.then(|| Step::SetOwner { target: mount.target.clone(), owner: ROOT })
 }
 
 /// Plans the removal of the mount point if no mount remains on it. Beneath a mount the planner cannot see whether the

@@ -60,7 +60,7 @@ pub(super) fn completeness(
     let is_adopted = Lvm::new(volume, Some(state)).is_some_and(|lvm| lvm.is_adopted());
     match &state.signature {
         // A device whose signature was not read may hold a file system, which a mkfs would destroy.
-        None => Err(Rejection::NotLookedAt { device: path() }),
+        None => Err(Rejection::SignatureUnread { device: path() }),
         Some(Signature::Blank) => Ok(Completeness::Missing),
         Some(Signature::Ours(found)) if *found == wanted => Ok(Completeness::Complete),
         Some(Signature::HalfMade(found)) if *found == wanted => Ok(Completeness::Interrupted),

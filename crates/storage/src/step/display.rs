@@ -61,7 +61,7 @@ impl fmt::Display for Step {
             Self::CreateDirectory { path } => write!(f, "create directory {path}"),
             Self::RemoveDirectory { path } => write!(f, "remove directory {path}"),
             Self::SetOwner { target, owner } => {
-                write!(f, "give {target} to {}:{}", owner.uid, owner.gid)
+                write!(f, "change the owner of {target} to {}:{}", owner.uid, owner.gid)
             }
             Self::WriteFile { target, file: RootFile { name, owner, .. } } => {
                 write!(f, "write {target}/{name} for {}:{}", owner.uid, owner.gid)

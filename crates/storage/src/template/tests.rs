@@ -46,7 +46,7 @@ fn lines_of_the_shipped_profile_are_expanded() {
 }
 
 #[test]
-fn the_longest_name_wins() {
+fn the_variable_with_the_longest_matching_name_is_replaced() {
     let many: Vec<(String, String)> =
         (1..=16).map(|n| (format!("$DEVICE{n}"), format!("/dev/n{n}"))).collect();
     let mut known: BTreeMap<_, _> = many.into_iter().collect();

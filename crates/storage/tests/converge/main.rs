@@ -116,8 +116,8 @@ proptest! {
         // mounts.
         (0..=PLACES).for_each(|index| host.lift_mounts(&covered(&host, index)));
         let last = mount(&host, OCCUPIED);
-        let seen = host.observe(&Desired::Unmounted(last.clone())).unwrap().target.unwrap();
-        if occupied && seen.mounted.is_none() {
+        let target = host.observe(&Desired::Unmounted(last.clone())).unwrap().target.unwrap();
+        if occupied && target.mounted.is_none() {
             host.plant_mount(&last.target, "tmpfs", "tmpfs");
         }
         let foreign = host.foreign();
@@ -288,7 +288,7 @@ fn a_unit_observes_again_when_another_took_its_drive() {
     let wanted = Desired::Allocated(allocation(0, 2));
     assert_eq!(contested(15).converge(&wanted).unwrap().steps.len(), 4);
     let error = contested(usize::MAX).converge(&wanted).unwrap_err();
-    assert!(matches!(error, ConvergeError::Step(_)), "it ends: {error}");
+    assert!(matches!(error, ConvergeError::Step(_)), "the converger gives up: {error}");
 }
 
 fn tree_at(workflow: u32) -> Desired {
@@ -366,6 +366,6 @@ fn a_foreign_signature_survives_everything_but_release() {
         assert!(matches!(converger.converge(&desired), Err(ConvergeError::Rejected(_))));
     }
     converger.converge(&Desired::FileSystemGone(fs.clone())).unwrap();
-    let seen = host.observe(&Desired::FileSystemReady(fs)).unwrap().volume.unwrap().signature;
-    assert_eq!(seen, Some(foreign));
+    let signature = host.observe(&Desired::FileSystemReady(fs)).unwrap().volume.unwrap().signature;
+    assert_eq!(signature, Some(foreign));
 }

@@ -96,7 +96,7 @@ impl Cuts {
 
     /// Converges again and again as long as commands are killed; panics when it fails although no command was killed.
     #[expect(clippy::disallowed_methods, reason = "no event tells how far a mirror is")]
-    fn through(&self, host: &Arc<dyn Host>, desired: &Desired) {
+    fn converge_through_cuts(&self, host: &Arc<dyn Host>, desired: &Desired) {
         loop {
             let before = self.recorded_cuts().len();
             let error = match converge(host, desired) {
@@ -109,8 +109,8 @@ impl Cuts {
             };
             let cuts = self.recorded_cuts();
             if cuts.len() == before {
-                let left = must("sh", &["-c", LEFT]);
-                panic!("after {:?}: {}\n{left}", cuts.last(), chain(&error));
+                let leftovers = must("sh", &["-c", LEFT]);
+                panic!("after {:?}: {}\n{leftovers}", cuts.last(), chain(&error));
             }
         }
         assert_eq!(settle(host, desired), [""; 0]);
@@ -138,13 +138,13 @@ fn with_cuts(story: impl FnOnce(&Lab, &Cuts)) {
 }
 
 /// Creates a volume, mounts it on a compute, unmounts and removes it.
-fn life(lab: &Lab, cuts: &Cuts, fs: &FileSystem) {
+fn run_life_cycle(lab: &Lab, cuts: &Cuts, fs: &FileSystem) {
     let (rabbit, compute) = (lab.rabbit(), lab.compute("compute-1"));
-    cuts.through(&rabbit, &Desired::FileSystemReady(fs.clone()));
+    cuts.converge_through_cuts(&rabbit, &Desired::FileSystemReady(fs.clone()));
     let mount = mount_of(fs, lab.point("cut"));
-    cuts.through(&compute, &Desired::Mounted(mount.clone()));
-    cuts.through(&compute, &Desired::Unmounted(mount));
-    cuts.through(&rabbit, &Desired::FileSystemGone(fs.clone()));
+    cuts.converge_through_cuts(&compute, &Desired::Mounted(mount.clone()));
+    cuts.converge_through_cuts(&compute, &Desired::Unmounted(mount));
+    cuts.converge_through_cuts(&rabbit, &Desired::FileSystemGone(fs.clone()));
     let report = lvm_of(&rabbit, fs);
     assert!(
         report.physical.iter().all(PhysicalVolume::is_marked) && report.groups.is_empty(),
@@ -153,15 +153,15 @@ fn life(lab: &Lab, cuts: &Cuts, fs: &FileSystem) {
 }
 
 fn lvm_of(host: &Arc<dyn Host>, fs: &FileSystem) -> LvmReport {
-    let seen = host.observe(&Desired::FileSystemReady(fs.clone())).unwrap();
-    seen.volume.unwrap().lvm.unwrap().report.unwrap()
+    let observed = host.observe(&Desired::FileSystemReady(fs.clone())).unwrap();
+    observed.volume.unwrap().lvm.unwrap().report.unwrap()
 }
 
 #[test]
 fn a_striped_volume_converges_although_lvm_is_killed_at_every_call() {
     with_cuts(|lab, cuts| {
         cuts.begin();
-        life(lab, cuts, &striped(lab));
+        run_life_cycle(lab, cuts, &striped(lab));
         cuts.report_cuts(&LIFE);
     });
 }
@@ -170,7 +170,7 @@ fn a_striped_volume_converges_although_lvm_is_killed_at_every_call() {
 fn a_raid_converges_although_lvm_is_killed_at_every_call() {
     with_cuts(|lab, cuts| {
         cuts.begin();
-        life(lab, cuts, &raid(lab));
+        run_life_cycle(lab, cuts, &raid(lab));
         cuts.report_cuts(&LIFE);
     });
 }
@@ -197,21 +197,21 @@ fn a_repair_converges_although_lvm_is_killed_at_every_call() {
     with_cuts(|lab, cuts| {
         let mut fs = raid(lab);
         let rabbit = lab.rabbit();
-        cuts.through(&rabbit, &Desired::FileSystemReady(fs.clone()));
+        cuts.converge_through_cuts(&rabbit, &Desired::FileSystemReady(fs.clone()));
         let lost = namespace_device(&rabbit, &fs.volume.namespaces[1]);
         must("dd", &["if=/dev/zero", &format!("of={lost}"), "bs=1M", "count=1", "conv=fsync"]);
         fs.volume.namespaces[1] = allocate(lab, &allocation(2, SIZE, &["compute-1"])).id;
         cuts.begin();
-        cuts.through(&rabbit, &Desired::FileSystemReady(fs.clone()));
+        cuts.converge_through_cuts(&rabbit, &Desired::FileSystemReady(fs.clone()));
         cuts.end();
         cuts.report_cuts(&["pvcreate", "vgextend", "lvconvert", "vgreduce"]);
-        life(lab, cuts, &fs);
+        run_life_cycle(lab, cuts, &fs);
     });
 }
 
 fn namespace_device(host: &Arc<dyn Host>, id: &NamespaceId) -> String {
-    let seen = host.observe(&Desired::Inventory).unwrap();
-    let namespace = seen.namespaces.into_iter().find(|namespace| namespace.id == *id).unwrap();
+    let observed = host.observe(&Desired::Inventory).unwrap();
+    let namespace = observed.namespaces.into_iter().find(|namespace| namespace.id == *id).unwrap();
     namespace.device.unwrap().display().to_string()
 }
 
@@ -225,12 +225,12 @@ fn a_shared_group_converges_although_lvm_is_killed_at_every_call() {
         let fs = shared(lab);
         let rabbit = lab.rabbit();
         cuts.begin();
-        cuts.through(&rabbit, &Desired::FileSystemReady(fs.clone()));
+        cuts.converge_through_cuts(&rabbit, &Desired::FileSystemReady(fs.clone()));
         assert!(
             lvm_of(&rabbit, &fs).groups[0].is_shared,
             "a local group could be active on two nodes at once"
         );
-        life(lab, cuts, &fs);
+        run_life_cycle(lab, cuts, &fs);
         cuts.report_cuts(&LIFE);
         cuts.report_cuts(&["vgchange"]);
     });

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Returns the file systems at the lab's mount points, each under the last part of its path.
-fn seen(lab: &Lab) -> BTreeMap<String, FileSystemFacts> {
+fn file_systems(lab: &Lab) -> BTreeMap<String, FileSystemFacts> {
     let probe = LinuxProbe::new(lab.roots().clone(), BTreeMap::new());
     let facts = probe.facts();
     assert!(facts.unread.is_empty(), "{:?}", facts.unread);
@@ -30,21 +30,21 @@ fn a_shut_down_xfs_is_reported_although_its_mount_shows_rw() {
         let (_, fs) = create_file_system(lab, 0);
         let mount = mount_of(&fs, lab.point("a"));
         settle(&lab.rabbit(), &Desired::Mounted(mount.clone()));
-        assert_eq!(seen(lab)["a"].answer, Answer::Well);
+        assert_eq!(file_systems(lab)["a"].answer, Answer::Well);
         let path = mount.target.path();
         must("xfs_io", &["-x", "-c", "shutdown", path.to_str().unwrap()]);
-        let facts = &seen(lab)["a"];
+        let facts = &file_systems(lab)["a"];
         assert!(
             matches!(&facts.answer, Answer::ShutDown(why) if why.contains("Input/output error")),
             "{facts:?}"
         );
         assert_eq!(
-            (facts.kind.as_str(), facts.asked_read_only, facts.is_read_only),
+            (facts.kind.as_str(), facts.is_mounted_read_only, facts.is_read_only),
             ("xfs", false, false)
         );
         // The file system can still be observed, and can be unmounted.
         settle(&lab.rabbit(), &Desired::Unmounted(mount));
-        assert!(seen(lab).is_empty());
+        assert!(file_systems(lab).is_empty());
     });
 }
 
@@ -59,8 +59,8 @@ fn a_read_only_file_system_is_distinguished_from_a_read_only_mount() {
         std::fs::create_dir(&there).unwrap();
         must("mount", &["--bind", here, there.to_str().unwrap()]);
         let read_only = |name: &str| {
-            let facts = &seen(lab)[name];
-            (facts.asked_read_only, facts.is_read_only)
+            let facts = &file_systems(lab)[name];
+            (facts.is_mounted_read_only, facts.is_read_only)
         };
         assert_eq!((read_only("a"), read_only("b")), ((false, false), (false, false)));
         must("mount", &["-o", "remount,bind,ro", there.to_str().unwrap()]);

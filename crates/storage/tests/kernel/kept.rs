@@ -34,17 +34,17 @@ fn is_live(lab: &Lab, fs: &FileSystem) -> bool {
 /// directory, or by a working directory.
 #[test]
 fn an_xfs_that_another_mount_namespace_keeps_is_not_released() {
-    let ways = ["exec 3>AT/kept", "mkdir AT/d && mount --bind AT/d /mnt && cd /mnt", "cd AT"];
-    for way in ways {
+    let scripts = ["exec 3>AT/kept", "mkdir AT/d && mount --bind AT/d /mnt && cd /mnt", "cd AT"];
+    for script in scripts {
         with_only_lab(|lab| {
             let (_, fs) = create_file_system(lab, 0);
             let mount = of_root(&fs, lab.point("wf-0"));
             settle(&lab.compute("compute-1"), &Desired::Mounted(mount.clone()));
             let at = mount.target.to_string();
-            let keeper = Keeper::start(lab, "-Urm", &way.replace("AT", &at));
+            let keeper = Keeper::start(lab, "-Urm", &script.replace("AT", &at));
             for _ in 0..2 {
                 let holders = held(lab, "compute-1", &mount);
-                assert_eq!(holders.processes, [keeper.pid()], "{way}: {holders}");
+                assert_eq!(holders.processes, [keeper.pid()], "{script}: {holders}");
                 let (text, pid) = (holders.to_string(), keeper.pid());
                 assert!(text.starts_with(&format!("process {pid} (sh, since ")), "{text}");
                 assert!(text.contains(") in another mount namespace"), "{text}");
@@ -154,10 +154,10 @@ fn another_mount_of_the_same_file_system_does_not_block_the_unmount() {
     with_only_lab(|lab| {
         let (_, fs) = create_file_system(lab, 0);
         let host = lab.compute("compute-1");
-        let (one, other) = (of_root(&fs, lab.point("wf-0")), of_root(&fs, lab.point("wf-1")));
-        settle(&host, &Desired::Mounted(one.clone()));
+        let (first, other) = (of_root(&fs, lab.point("wf-0")), of_root(&fs, lab.point("wf-1")));
+        settle(&host, &Desired::Mounted(first.clone()));
         settle(&host, &Desired::Mounted(other.clone()));
-        settle(&host, &Desired::Unmounted(one));
+        settle(&host, &Desired::Unmounted(first));
         let keeper = Keeper::start(lab, "-Urm", &format!("cd {}", other.target));
         assert_eq!(held(lab, "compute-1", &other).processes, [keeper.pid()]);
         drop(keeper);

@@ -35,14 +35,14 @@ use crate::{
     },
 };
 
-fn blank(lab: &Lab, mkfs: &str) -> FileSystem {
+fn file_system_with_mkfs(lab: &Lab, mkfs: &str) -> FileSystem {
     let namespace = allocate(lab, &allocation(0, SIZE, &[]));
     let mut fs = file_system(lab, 0, &namespace.id);
     fs.mkfs = command(mkfs);
     fs
 }
 
-fn mends(lab: &Lab, mut fs: FileSystem) {
+fn settle_with_valid_mkfs_line(lab: &Lab, mut fs: FileSystem) {
     fs.mkfs = command("$DEVICE");
     settle(&lab.rabbit(), &Desired::FileSystemReady(fs.clone()));
     settle(&lab.rabbit(), &Desired::Mounted(mount_of(&fs, lab.point("mended"))));
@@ -51,20 +51,20 @@ fn mends(lab: &Lab, mut fs: FileSystem) {
 #[test]
 fn a_failing_mkfs_is_reported_with_its_stderr() {
     with_lab(|lab| {
-        let fs = blank(lab, "-d nonsense=1 $DEVICE");
+        let fs = file_system_with_mkfs(lab, "-d nonsense=1 $DEVICE");
         let error = converge(&lab.rabbit(), &Desired::FileSystemReady(fs.clone())).unwrap_err();
         assert!(chain(&error).contains("unknown option -d nonsense"), "{}", chain(&error));
-        mends(lab, fs);
+        settle_with_valid_mkfs_line(lab, fs);
     });
 }
 
 #[test]
 fn a_mkfs_without_effect_is_a_failure() {
     with_lab(|lab| {
-        let fs = blank(lab, "-V # $DEVICE");
+        let fs = file_system_with_mkfs(lab, "-V # $DEVICE");
         let error = converge(&lab.rabbit(), &Desired::FileSystemReady(fs.clone())).unwrap_err();
         assert!(chain(&error).contains("does not exist"), "{}", chain(&error));
-        mends(lab, fs);
+        settle_with_valid_mkfs_line(lab, fs);
     });
 }
 
@@ -73,10 +73,10 @@ fn a_mkfs_without_effect_is_a_failure() {
 fn a_device_too_small_for_a_file_system_is_rejected_with_numbers_and_removed() {
     with_lab(|lab| {
         let rabbit = lab.rabbit();
-        for (asked, size) in [(1, 4096), (4097, 8192), (65_536, 65_536), (64 << 20, 64 << 20)] {
-            let wanted = allocation(0, asked, &[]);
-            let made = allocate(lab, &wanted);
-            let fs = file_system(lab, 0, &made.id);
+        for (requested, size) in [(1, 4096), (4097, 8192), (65_536, 65_536), (64 << 20, 64 << 20)] {
+            let wanted = allocation(0, requested, &[]);
+            let created = allocate(lab, &wanted);
+            let fs = file_system(lab, 0, &created.id);
             let rejection = rejected(lab, &rabbit, &Desired::FileSystemReady(fs.clone()));
             let text = rejection.to_string();
             assert!(
@@ -95,8 +95,8 @@ fn a_device_too_small_for_a_file_system_is_rejected_with_numbers_and_removed() {
 #[test]
 fn a_mkfs_that_fails_on_a_small_device_for_another_reason_is_a_plain_failure() {
     with_lab(|lab| {
-        let made = allocate(lab, &allocation(0, 64 << 20, &[]));
-        let mut fs = file_system(lab, 0, &made.id);
+        let created = allocate(lab, &allocation(0, 64 << 20, &[]));
+        let mut fs = file_system(lab, 0, &created.id);
         for line in ["-d nonsense=1 $DEVICE", "-V >/dev/null; missing-tool $DEVICE"] {
             fs.mkfs = command(line);
             let error = converge(&lab.rabbit(), &Desired::FileSystemReady(fs.clone())).unwrap_err();
@@ -134,7 +134,10 @@ fn mkfs_that_hangs_is_killed_with_all_its_children() {
         let short = Lab::with_deadline(Duration::from_secs(5));
         let fifo = short.path().join("fifo");
         nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
-        let stuck = blank(&short, &format!("-V; exec 3> {}; sleep 3600 | cat", fifo.display()));
+        let stuck = file_system_with_mkfs(
+            &short,
+            &format!("-V; exec 3> {}; sleep 3600 | cat", fifo.display()),
+        );
         // The read reaches end of file when the last process that inherited descriptor 3 is dead.
         let all_dead = std::thread::spawn(move || fs::read(fifo).unwrap());
         let error =
@@ -154,11 +157,17 @@ fn mkfs_that_hangs_is_killed_with_all_its_children() {
 fn mkfs_that_is_killed_converges() {
     with_lab(|lab| {
         for moment in 1..=20 {
-            let mut fs = blank(lab, &format!("$DEVICE & sleep 0.{moment:03}; kill -9 $!; wait $!"));
+            let mut fs = file_system_with_mkfs(
+                lab,
+                &format!("$DEVICE & sleep 0.{moment:03}; kill -9 $!; wait $!"),
+            );
             // The command fails or succeeds, depending on the moment at which it is killed.
             let _ = converge(&lab.rabbit(), &Desired::FileSystemReady(fs.clone()));
-            let left = signature(&lab.rabbit(), &fs);
-            assert!(!matches!(left, Some(Signature::Foreign { .. })), "{left:?}");
+            let signature_after_kill = signature(&lab.rabbit(), &fs);
+            assert!(
+                !matches!(signature_after_kill, Some(Signature::Foreign { .. })),
+                "{signature_after_kill:?}"
+            );
             fs.mkfs = command("$DEVICE");
             settle(&lab.rabbit(), &Desired::FileSystemReady(fs.clone()));
             let mount = mount_of(&fs, lab.point("a"));
@@ -179,7 +188,7 @@ fn a_full_pool_disk_is_refused_with_numbers() {
         let full = Lab::on(directory, 2, 1 << 30, lab.command_deadline);
         let rejection =
             rejected(&full, &full.rabbit(), &Desired::Allocated(allocation(0, SIZE, &[])));
-        assert!(matches!(rejection, Rejection::PoolFull { asked: SIZE, .. }), "{rejection}");
+        assert!(matches!(rejection, Rejection::PoolFull { requested: SIZE, .. }), "{rejection}");
         // A sparse file counts with its whole size: of two allocations of which only one has room, the second is
         // refused.
         let half = 40 << 20;
@@ -192,18 +201,19 @@ fn a_full_pool_disk_is_refused_with_numbers() {
         );
         // Two units observed the same free bytes, so the step checks the free bytes again before it creates the file.
         let drive = full.rabbit().observe(&Desired::Inventory).unwrap().drives[1].nqn.clone();
-        let late = Step::CreateNamespace {
+        let second_creation = Step::CreateNamespace {
             allocation: allocation(1, 0, &[]).id,
             drive,
             size: half,
             members: 1,
         };
-        let error = full.rabbit().apply(&late).unwrap_err();
+        let error = full.rabbit().apply(&second_creation).unwrap_err();
         assert!(matches!(error, StepError::Changed(_)), "{}", chain(&error));
         // An allocation can take all remaining bytes.
-        let left = allocatable(&full.rabbit().observe(&Desired::Inventory).unwrap(), Spread::ONE);
-        assert!(left < half, "{left}");
-        settle(&full.rabbit(), &Desired::Allocated(allocation(1, left, &[])));
+        let free_bytes =
+            allocatable(&full.rabbit().observe(&Desired::Inventory).unwrap(), Spread::ONE);
+        assert!(free_bytes < half, "{free_bytes}");
+        settle(&full.rabbit(), &Desired::Allocated(allocation(1, free_bytes, &[])));
     });
 }
 
@@ -211,21 +221,25 @@ fn a_full_pool_disk_is_refused_with_numbers() {
 fn a_file_drive_whose_directory_was_moved_away_is_faulty_until_it_is_put_back() {
     with_lab(|lab| {
         let (rabbit, wanted) = (lab.rabbit(), allocation(0, SIZE, &[]));
-        let made = allocate(lab, &wanted);
-        let reported = vec![Reported { id: made.id.clone(), size: made.size, contested: false }];
+        let created = allocate(lab, &wanted);
+        let reported =
+            vec![Reported { id: created.id.clone(), size: created.size, contested: false }];
         let wanted = Desired::Allocated(Allocation { reported, ..wanted });
         let (drive, aside) = (lab.path().join("pool/drive-0"), lab.path().join("aside"));
         fs::rename(&drive, &aside).unwrap();
-        let seen = rabbit.observe(&Desired::Inventory).unwrap();
+        let observed = rabbit.observe(&Desired::Inventory).unwrap();
         let fault = format!("its directory {} is missing: put it back", drive.display());
-        assert_eq!((seen.drives[0].free(), seen.drives[0].fault.as_ref()), (0, Some(&fault)));
+        assert_eq!(
+            (observed.drives[0].free(), observed.drives[0].fault.as_ref()),
+            (0, Some(&fault))
+        );
         let rejection = rejected(lab, &rabbit, &wanted);
         assert!(rejection.to_string().contains(&fault), "{rejection}");
-        assert!(allocate(lab, &allocation(1, SIZE, &[])).id.subsystem != made.id.subsystem);
+        assert!(allocate(lab, &allocation(1, SIZE, &[])).id.subsystem != created.id.subsystem);
 
         fs::rename(&aside, &drive).unwrap();
         settle(&rabbit, &wanted);
-        assert_eq!(namespace(lab, allocation(0, 0, &[]).id), Some(made));
+        assert_eq!(namespace(lab, allocation(0, 0, &[]).id), Some(created));
     });
 }
 
@@ -341,7 +355,7 @@ fn a_link_that_a_user_plants_in_a_tree_is_not_followed() {
 #[test]
 fn a_failing_hook_is_reported_and_retried() {
     with_lab(|lab| {
-        let mut fs = blank(lab, "$DEVICE");
+        let mut fs = file_system_with_mkfs(lab, "$DEVICE");
         let mark = lab.path().join("mark");
         let line = format!("echo trouble >&2; test -e {}", mark.display());
         fs.hooks.push(hook(fs.scope(), HookPoint::PostSetup, &line));

@@ -202,8 +202,8 @@ impl World for Lab {
         for data in glob(self.path()) {
             let data_path = data.to_str().unwrap();
             // Ask only for file systems: all other signatures belong to LVM and to this test.
-            let asked = ["-p", "-o", "value", "-s", "TYPE", "-u", "filesystem", data_path];
-            let kind = String::from_utf8(run("blkid", &asked).stdout).unwrap();
+            let arguments = ["-p", "-o", "value", "-s", "TYPE", "-u", "filesystem", data_path];
+            let kind = String::from_utf8(run("blkid", &arguments).stdout).unwrap();
             let kind = kind.trim();
             if !kind.is_empty() && kind != "xfs" {
                 text.push_str(&format!("\n{} {kind}", data.display()));

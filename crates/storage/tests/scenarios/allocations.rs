@@ -6,21 +6,28 @@ pub fn life(world: &dyn World) {
     let rabbit = world.rabbit();
     let steps = settle(&rabbit, &Desired::Allocated(wanted.clone()));
     assert_eq!(steps.len(), 4, "{steps:?}");
-    let made = namespace(world, wanted.id).unwrap();
-    assert!(made.size > SIZE && made.size.is_multiple_of(4096), "{made:?}");
-    assert!(made.device.is_some());
-    assert_eq!(made.access.len(), 3);
+    let created = namespace(world, wanted.id).unwrap();
+    assert!(created.size > SIZE && created.size.is_multiple_of(4096), "{created:?}");
+    assert!(created.device.is_some());
+    assert_eq!(created.access.len(), 3);
 
     wanted.access.retain(|access| access.node.as_str() == "compute-2");
     let steps = settle(&rabbit, &Desired::Allocated(wanted.clone()));
     assert_eq!(steps.len(), 2, "{steps:?}");
-    let left = namespace(world, wanted.id).unwrap();
-    assert_eq!(left.access.iter().map(|host| &host.node).collect::<Vec<_>>(), [&node("compute-2")]);
-    assert_eq!(left.id, made.id);
+    let after_detach = namespace(world, wanted.id).unwrap();
+    assert_eq!(
+        after_detach.access.iter().map(|host| &host.node).collect::<Vec<_>>(),
+        [&node("compute-2")]
+    );
+    assert_eq!(after_detach.id, created.id);
 
     wanted.access.clear();
     settle(&rabbit, &Desired::Allocated(wanted.clone()));
-    assert_eq!(namespace(world, wanted.id).unwrap().device, None, "no host reaches it");
+    assert_eq!(
+        namespace(world, wanted.id).unwrap().device,
+        None,
+        "no host has access to the namespace"
+    );
 
     settle(&rabbit, &Desired::Released(wanted.id));
     assert_eq!(namespace(world, wanted.id), None);
@@ -30,14 +37,14 @@ pub fn life(world: &dyn World) {
 /// A compute that is in another slot than expected still reaches its own namespaces, and no other host reaches them.
 pub fn moved(world: &dyn World) {
     let mut wanted = allocation(0, SIZE, &["compute-1"]);
-    let made = allocate(world, &wanted);
+    let created = allocate(world, &wanted);
     let rabbit = wanted.access.first().cloned().unwrap();
     let moved = Access { endpoint: Endpoint::Compute(5), node: node("compute-1") };
     wanted.access = [rabbit, moved].into();
     settle(&world.rabbit(), &Desired::Allocated(wanted.clone()));
     let after = namespace(world, wanted.id).unwrap();
     assert!(wanted.access.iter().all(|access| after.is_attached_to(access)), "{after:?}");
-    assert_eq!((after.access.len(), after.id, after.device), (2, made.id, made.device));
+    assert_eq!((after.access.len(), after.id, after.device), (2, created.id, created.device));
 }
 
 /// Only a node that has access sees a device of the namespace.
@@ -86,10 +93,11 @@ pub fn capacity(world: &dyn World) {
     let rabbit = world.rabbit();
     let nothing = rejected(world, &rabbit, &Desired::Allocated(allocation(0, 0, &[])));
     assert!(matches!(nothing, Rejection::ZeroCapacity { .. }));
-    for asked in [1 << 50, u64::MAX] {
-        let much = rejected(world, &rabbit, &Desired::Allocated(allocation(0, asked, &[])));
-        assert!(matches!(much, Rejection::InsufficientCapacity { .. }), "{much}");
-        assert!(much.to_string().contains(&asked.to_string()), "{much}");
+    for requested in [1 << 50, u64::MAX] {
+        let rejection =
+            rejected(world, &rabbit, &Desired::Allocated(allocation(0, requested, &[])));
+        assert!(matches!(rejection, Rejection::InsufficientCapacity { .. }), "{rejection}");
+        assert!(rejection.to_string().contains(&requested.to_string()), "{rejection}");
     }
 }
 
@@ -98,8 +106,8 @@ fn all(world: &dyn World) -> Vec<Namespace> {
 }
 
 fn free(world: &dyn World) -> Vec<u64> {
-    let seen = world.rabbit().observe(&Desired::Inventory).unwrap();
-    seen.drives.iter().map(storage::observed::Drive::free).collect()
+    let observed = world.rabbit().observe(&Desired::Inventory).unwrap();
+    observed.drives.iter().map(storage::observed::Drive::free).collect()
 }
 
 fn over_four(index: u32, computes: &[&str]) -> Allocation {
@@ -122,24 +130,24 @@ pub fn spread(world: &dyn World) {
     let wanted = over_four(0, &["compute-1"]);
     let steps = settle(&world.rabbit(), &Desired::Allocated(wanted.clone()));
     assert_eq!(steps.len(), 4 + 2 * 4, "{steps:?}");
-    let made = all(world);
+    let created = all(world);
     let drives: std::collections::BTreeSet<_> =
-        made.iter().map(|namespace| &namespace.id.subsystem).collect();
-    assert_eq!((made.len(), drives.len()), (4, 4));
-    let each = (SIZE + 1).div_ceil(4).next_multiple_of(4096);
-    for namespace in &made {
+        created.iter().map(|namespace| &namespace.id.subsystem).collect();
+    assert_eq!((created.len(), drives.len()), (4, 4));
+    let share = (SIZE + 1).div_ceil(4).next_multiple_of(4096);
+    for namespace in &created {
         assert_eq!(
             (namespace.size, namespace.members, namespace.access.len(), namespace.device.is_some()),
-            (each, 4, 2, true),
+            (share, 4, 2, true),
             "{namespace:?}"
         );
     }
-    let now: Vec<_> = before.iter().map(|free| free - each).collect();
+    let now: Vec<_> = before.iter().map(|free| free - share).collect();
     assert_eq!(free(world), now);
     world.reboot();
     settle(
         &world.rabbit(),
-        &Desired::Allocated(Allocation { reported: reported(&made), ..wanted.clone() }),
+        &Desired::Allocated(Allocation { reported: reported(&created), ..wanted.clone() }),
     );
     assert_eq!(all(world).len(), 4, "no namespace is created again");
     settle(&world.rabbit(), &Desired::Released(wanted.id));
@@ -152,7 +160,7 @@ pub fn too_few_drives(world: &dyn World) {
     let refusal = rejected(world, &world.rabbit(), &Desired::Allocated(wanted));
     assert!(matches!(
         refusal,
-        Rejection::TooFewDrives { usable: 4, least: 14, drives: 4, asked: SIZE, .. }
+        Rejection::TooFewDrives { usable: 4, least: 14, drives: 4, requested: SIZE, .. }
     ));
 }
 
@@ -160,16 +168,16 @@ pub fn too_few_drives(world: &dyn World) {
 pub fn completed(world: &dyn World) {
     let wanted = Desired::Allocated(over_four(0, &[]));
     let rabbit = world.rabbit();
-    for made in 0..=4 {
+    for created in 0..=4 {
         let steps = Converger::new(Arc::clone(&rabbit)).plan(&wanted).unwrap();
         assert_eq!(steps.len(), 4);
-        steps.iter().take(made).for_each(|step| rabbit.apply(step).unwrap());
+        steps.iter().take(created).for_each(|step| rabbit.apply(step).unwrap());
         settle(&rabbit, &wanted);
         let drives: std::collections::BTreeSet<_> =
             all(world).into_iter().map(|namespace| namespace.id.subsystem).collect();
-        assert_eq!((all(world).len(), drives.len()), (4, 4), "after {made}");
+        assert_eq!((all(world).len(), drives.len()), (4, 4), "after {created}");
         settle(&rabbit, &Desired::Released(over_four(0, &[]).id));
-        assert_eq!(all(world), [], "after {made}");
+        assert_eq!(all(world), [], "after {created}");
     }
 }
 
@@ -179,17 +187,17 @@ pub fn records_lost(world: &dyn World) {
     let rabbit = world.rabbit();
     let (wanted, orphan) = (over_four(0, &["compute-1"]), allocation(1, SIZE, &[]));
     settle(&rabbit, &Desired::Allocated(orphan.clone()));
-    let stranger = all(world)[0].id.clone();
+    let without_record = all(world)[0].id.clone();
     settle(&rabbit, &Desired::Allocated(wanted.clone()));
-    let made: Vec<_> =
-        all(world).into_iter().filter(|namespace| namespace.id != stranger).collect();
+    let created: Vec<_> =
+        all(world).into_iter().filter(|namespace| namespace.id != without_record).collect();
     world.lose_records();
     assert!(all(world).iter().all(|namespace| namespace.owner == NamespaceOwner::Unknown));
     settle(&rabbit, &Desired::Released(wanted.id));
     settle(&rabbit, &Desired::Released(orphan.id));
     assert_eq!(all(world).len(), 5, "nothing is deleted that is not provably ours");
 
-    let known = Allocation { reported: reported(&made), ..wanted.clone() };
+    let known = Allocation { reported: reported(&created), ..wanted.clone() };
     let mut another = known.clone();
     another.reported[1].size += 4096;
     let mut contested = known.clone();
@@ -202,8 +210,11 @@ pub fn records_lost(world: &dyn World) {
     }
     settle(&rabbit, &Desired::Allocated(known));
     let adopted: Vec<_> =
-        all(world).into_iter().filter(|namespace| namespace.id != stranger).collect();
-    assert_eq!(adopted, made, "the namespaces are the same as before the loss");
+        all(world).into_iter().filter(|namespace| namespace.id != without_record).collect();
+    assert_eq!(adopted, created, "the namespaces are the same as before the loss");
     settle(&rabbit, &Desired::Released(wanted.id));
-    assert_eq!(all(world).iter().map(|namespace| &namespace.id).collect::<Vec<_>>(), [&stranger]);
+    assert_eq!(
+        all(world).iter().map(|namespace| &namespace.id).collect::<Vec<_>>(),
+        [&without_record]
+    );
 }

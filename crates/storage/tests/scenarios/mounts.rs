@@ -17,14 +17,21 @@ pub fn xfs(world: &dyn World) {
     mount.hooks.push(hook(mount.scope.clone(), HookPoint::PostMount, "test -d $MOUNT_PATH"));
     mount.hooks.push(hook(mount.scope.clone(), HookPoint::PostUnmount, "true"));
     let steps = settle(&compute, &Desired::Mounted(mount.clone()));
-    let starts = ["open", "run hook preMount", "create", "mount xfs", "give", "run hook postMount"];
+    let starts = [
+        "open",
+        "run hook preMount",
+        "create",
+        "mount xfs",
+        "change the owner",
+        "run hook postMount",
+    ];
     assert!(steps.iter().zip(starts).all(|(step, start)| step.starts_with(start)), "{steps:?}");
     assert_eq!(steps.len(), starts.len());
 
     let observed = compute.observe(&Desired::Mounted(mount.clone())).unwrap().target.unwrap();
-    let there = observed.mounted.unwrap();
+    let mounted = observed.mounted.unwrap();
     assert_eq!(
-        (there.kind.as_str(), there.superblock, there.namespace),
+        (mounted.kind.as_str(), mounted.superblock, mounted.namespace),
         ("xfs", Superblock::Ours(fs.id), Some(namespace.id))
     );
     assert_eq!(observed.owner, mount.owner);
@@ -56,7 +63,11 @@ pub fn raw(world: &dyn World) {
     );
     let target = mount.target.clone();
     let steps = settle(&compute, &Desired::Unmounted(mount));
-    assert_eq!(steps[0], format!("give {target} to 0:0"), "the device serves another user next");
+    assert_eq!(
+        steps[0],
+        format!("change the owner of {target} to 0:0"),
+        "the device serves another user next"
+    );
     let empty = Desired::IndexTree(storage::desired::IndexTree { root: target, links: vec![] });
     assert_eq!(compute.observe(&empty).unwrap().tree.unwrap().path, PathState::Absent);
 }
@@ -70,11 +81,11 @@ pub fn renamed(world: &dyn World) {
         let steps = Converger::new(Arc::clone(&compute)).plan(&mount).unwrap();
         steps.into_iter().find(|step| matches!(step, Step::Mount { .. })).unwrap()
     };
-    let (mut asked, named) = (mounting(&fs), mounting(&other));
-    let Step::Mount { source: Mountable::Device(another), .. } = named else { unreachable!() };
-    let Step::Mount { source: Mountable::Device(device), .. } = &mut asked else { unreachable!() };
+    let (mut step, other_step) = (mounting(&fs), mounting(&other));
+    let Step::Mount { source: Mountable::Device(another), .. } = other_step else { unreachable!() };
+    let Step::Mount { source: Mountable::Device(device), .. } = &mut step else { unreachable!() };
     device.path = another.path;
-    assert!(matches!(compute.apply(&asked), Err(StepError::Changed(_))));
+    assert!(matches!(compute.apply(&step), Err(StepError::Changed(_))));
 }
 
 /// A volume is mounted at two mount points. The second mount can be unmounted after the first.
@@ -86,8 +97,8 @@ pub fn bind(world: &dyn World) {
     second.source = MountSource::Bind(first.target.clone());
     second.mount = command("-o bind $DEVICE $MOUNT_PATH");
     second.owner = None;
-    let early = rejected(world, &rabbit, &Desired::Mounted(second.clone()));
-    assert!(matches!(early, Rejection::SourceNotMounted { .. }), "{early}");
+    let rejection = rejected(world, &rabbit, &Desired::Mounted(second.clone()));
+    assert!(matches!(rejection, Rejection::SourceNotMounted { .. }), "{rejection}");
     settle(&rabbit, &Desired::Mounted(first.clone()));
     settle(&rabbit, &Desired::Mounted(second.clone()));
     settle(&rabbit, &Desired::Unmounted(first));
@@ -142,11 +153,11 @@ pub fn only_mounts_goes_on(world: &dyn World) {
 
 /// A foreign mount that covers our mount, at its mount point or at a parent, stays; our covered mount stays too.
 pub fn covered(world: &dyn World) {
-    let (_, zero) = create_file_system(world, 0);
-    let (_, one) = create_file_system(world, 1);
+    let (_, first) = create_file_system(world, 0);
+    let (_, second) = create_file_system(world, 1);
     let rabbit = world.rabbit();
-    let same = mount_of(&zero, world.point("same"));
-    let child = mount_of(&one, world.point("wf-0/node-0"));
+    let same = mount_of(&first, world.point("same"));
+    let child = mount_of(&second, world.point("wf-0/node-0"));
     for (mount, over) in [(&same, world.point("same")), (&child, world.point("wf-0"))] {
         settle(&rabbit, &Desired::Mounted(mount.clone()));
         world.plant_mount(&over);
@@ -221,8 +232,8 @@ pub fn kept_elsewhere(world: &dyn World) {
         assert_eq!((target, holders.names.len()), (&mount.target, 1), "{error}");
         let text = holders.to_string();
         assert!(text.contains("(sh") && text.contains("another mount namespace"), "{text}");
-        let seen = rabbit.observe(&gone).unwrap();
-        assert!(seen.target.unwrap().mounted.is_none(), "unmounting succeeds");
+        let observed = rabbit.observe(&gone).unwrap();
+        assert!(observed.target.unwrap().mounted.is_none(), "unmounting succeeds");
     }
     drop(keeper);
     let steps = settle(&rabbit, &gone);

@@ -109,8 +109,8 @@ pub fn made_for_another(world: &dyn World) {
     mistaken.volume.made_for = Some(allocation(6, SIZE, &[]).id);
     let rabbit = world.rabbit();
     let ready = Desired::FileSystemReady(mistaken.clone());
-    let seen = rabbit.observe(&ready).unwrap().volume.unwrap();
-    assert_eq!((seen.devices, seen.missing), (Vec::new(), vec![blank.id]));
+    let volume = rabbit.observe(&ready).unwrap().volume.unwrap();
+    assert_eq!((volume.devices, volume.missing), (Vec::new(), vec![blank.id]));
     rejected(world, &rabbit, &ready);
     mistaken.volume.made_for = Some(allocation(5, SIZE, &[]).id);
     settle(&rabbit, &Desired::FileSystemReady(mistaken));

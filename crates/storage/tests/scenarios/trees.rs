@@ -48,9 +48,12 @@ pub fn seventeen_computes(world: &dyn World) {
     assert_eq!(shown(1, links(16..17)), [r#"compute-16 Link("node-0")"#]);
     let mut fewer = links(0..16);
     fewer.remove(3);
-    let left = shown(0, fewer);
-    assert_eq!(left.len(), 15);
-    assert!(left.contains(&r#"compute-15 Link("node-15")"#.to_owned()), "{left:?}");
+    let remaining_links = shown(0, fewer);
+    assert_eq!(remaining_links.len(), 15);
+    assert!(
+        remaining_links.contains(&r#"compute-15 Link("node-15")"#.to_owned()),
+        "{remaining_links:?}"
+    );
 }
 
 /// A wrong link is corrected. Files that are not links stay, and so does the root that contains them.
@@ -93,10 +96,12 @@ pub fn root_in_the_way(world: &dyn World) {
 /// The root of a tree stays as long as there are mounts in the tree.
 pub fn with_mounts(world: &dyn World) {
     let rabbit = world.rabbit();
-    let (_, zero) = create_file_system(world, 0);
-    let (_, one) = create_file_system(world, 1);
-    let mounts =
-        [mount_of(&zero, world.point("wf-0/node-0")), mount_of(&one, world.point("wf-0/node-1"))];
+    let (_, first) = create_file_system(world, 0);
+    let (_, second) = create_file_system(world, 1);
+    let mounts = [
+        mount_of(&first, world.point("wf-0/node-0")),
+        mount_of(&second, world.point("wf-0/node-1")),
+    ];
     for mount in &mounts {
         settle(&rabbit, &Desired::Mounted(mount.clone()));
     }

@@ -88,7 +88,7 @@ pub fn life(world: &dyn World) {
     fs.hooks.push(hook(fs.scope(), HookPoint::PreTeardown, "test -d $MOUNT_PATH"));
     let rabbit = world.rabbit();
     let steps = settle(&rabbit, &Desired::FileSystemReady(fs.clone()));
-    let made = [
+    let created = [
         "make physical volume",
         "make physical volume",
         "make volume group",
@@ -104,14 +104,14 @@ pub fn life(world: &dyn World) {
         "note that the file system is made",
         "deactivate",
     ];
-    starts(&steps, &made);
+    starts(&steps, &created);
     assert!(!is_active(&rabbit, &fs));
     assert!(settle(&rabbit, &Desired::FileSystemReady(fs.clone())).is_empty());
 
     let compute = world.compute("compute-1");
     let mount = mount_of(&fs, world.point("volume"));
     let steps = settle(&compute, &Desired::Mounted(mount.clone()));
-    starts(&steps, &["activate", "create mount point", "mount xfs", "give"]);
+    starts(&steps, &["activate", "create mount point", "mount xfs", "change the owner"]);
     assert!(is_active(&compute, &fs));
     assert!(settle(&compute, &Desired::Mounted(mount.clone())).is_empty());
     let steps = settle(&compute, &Desired::Unmounted(mount.clone()));
@@ -194,10 +194,10 @@ pub fn raw(world: &dyn World) {
     let compute = world.compute("compute-1");
     let mount = mount_of(&fs, world.point("raw"));
     let steps = settle(&compute, &Desired::Mounted(mount.clone()));
-    starts(&steps, &["activate", "create mount point", "mount raw", "give"]);
+    starts(&steps, &["activate", "create mount point", "mount raw", "change the owner"]);
     assert!(settle(&compute, &Desired::Mounted(mount.clone())).is_empty());
     let steps = settle(&compute, &Desired::Unmounted(mount));
-    starts(&steps, &["give", "unmount", "remove mount point", "deactivate"]);
+    starts(&steps, &["change the owner", "unmount", "remove mount point", "deactivate"]);
     settle(&rabbit, &Desired::FileSystemGone(fs));
 }
 
@@ -206,8 +206,8 @@ pub fn refused(world: &dyn World) {
     let fs = striped(world);
     let rabbit = world.rabbit();
     let mount = mount_of(&fs, world.point("early"));
-    let early = rejected(world, &rabbit, &Desired::Mounted(mount.clone()));
-    assert!(matches!(early, Rejection::NoVolume { .. }), "{early}");
+    let rejection = rejected(world, &rabbit, &Desired::Mounted(mount.clone()));
+    assert!(matches!(rejection, Rejection::NoVolume { .. }), "{rejection}");
 
     let mut theirs = fs.clone();
     theirs.volume.group = group(world, "theirs");
@@ -219,8 +219,8 @@ pub fn refused(world: &dyn World) {
         Desired::Mounted(mount),
     ] {
         let rejection = rejected(world, &rabbit, &desired);
-        let is_told = matches!(&rejection, Rejection::ForeignGroup { group, .. } if *group == theirs.volume.group);
-        assert!(is_told || matches!(rejection, Rejection::NoVolume { .. }), "{rejection}");
+        let names_the_group = matches!(&rejection, Rejection::ForeignGroup { group, .. } if *group == theirs.volume.group);
+        assert!(names_the_group || matches!(rejection, Rejection::NoVolume { .. }), "{rejection}");
     }
     settle(&rabbit, &Desired::FileSystemGone(theirs));
 }

@@ -100,8 +100,8 @@ mod tests {
     }
 
     fn full() -> Outcome {
-        let (asked, usable, least, drives, full) = (8, 1, 2, 2, Vec::new());
-        let full = Rejection::TooFewDrives { asked, usable, least, drives, full };
+        let (requested, usable, least, drives, full) = (8, 1, 2, 2, Vec::new());
+        let full = Rejection::TooFewDrives { requested, usable, least, drives, full };
         Err(ConvergeError::Rejected(full))
     }
 

@@ -27,7 +27,9 @@ async fn a_plan_that_never_ends_is_reported() {
     let converged = converge(&host, &desired, &record, true, seen).await;
     let trouble = converged.trouble.unwrap();
     assert!(
-        trouble.starts_with("still not as desired after 16 rounds, next would be: "),
+        trouble.starts_with(
+            "the node is still not as desired after 16 rounds of steps; the next step would be: "
+        ),
         "{trouble}"
     );
 }

@@ -33,7 +33,7 @@ pub(super) fn file_systems(facts: &Facts, known: &Known, found: &mut Findings) {
         // A file system that was mounted read-only, and was never writable, is in its desired state.
         let was_writable =
             known.writable.contains(&(file_system.target.clone(), file_system.device));
-        if file_system.is_read_only && (!file_system.asked_read_only || was_writable) {
+        if file_system.is_read_only && (!file_system.is_mounted_read_only || was_writable) {
             let text = format!(
                 "{name}: {kind} went read-only: see the kernel's log, unmount it and check it before it is used again"
             );

@@ -28,7 +28,7 @@ fn a_bad_mount_path_is_reported_with_its_field_and_remedy() {
         ("/", "is not beneath an allowed root"),
         (
             "/mnt/nnf/a\nb",
-            "spec.mounts[0].mountPath: \"/mnt/nnf/a\\nb\" contains a control character",
+            "spec.mounts[0].mountPath: \"/mnt/nnf/a\\nb\" contains a control character: use printable characters",
         ),
         (
             "/mnt/nnf/$NOWHERE",

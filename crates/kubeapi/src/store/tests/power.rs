@@ -162,9 +162,9 @@ impl StoreFile for Drive {
         Err(DiskError::Create(io::Error::other("there is nothing but this drive")))
     }
 
-    fn set_aside(&self) {}
+    fn keep_copy(&self) {}
 
-    fn forget_aside(&self) {}
+    fn remove_copy(&self) {}
 
     fn acknowledged(&self) -> Option<u64> {
         self.platter().acknowledged

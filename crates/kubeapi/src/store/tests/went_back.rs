@@ -40,7 +40,7 @@ fn older_and_newer() -> (TempDir, Vec<u8>) {
 }
 
 #[test]
-fn no_revision_is_given_out_twice() {
+fn a_store_that_went_back_gives_no_revision_to_two_changes() {
     let (directory, older) = older_and_newer();
     let directory = directory.path();
     std::fs::write(file(directory), older).unwrap();
@@ -70,7 +70,7 @@ fn a_store_that_never_went_back_keeps_its_history() {
 }
 
 #[test]
-fn every_restore_begins_above_the_one_before() {
+fn every_restored_store_begins_above_the_revisions_of_the_store_before() {
     let (directory, _) = older_and_newer();
     let directory = directory.path();
     let store = open(directory).unwrap();
@@ -135,10 +135,10 @@ fn a_store_that_goes_back_is_refused_when_the_acknowledged_revision_is_unknown()
 }
 
 #[test]
-fn a_commit_that_was_not_acknowledged_is_taken_back() {
-    let told = format!("{0:020} {0:020}\n", 29);
+fn an_interrupted_commit_that_was_not_acknowledged_is_undone() {
+    let acknowledged = format!("{0:020} {0:020}\n", 29);
     let mut went_back = 0;
-    for (directory, _) in damaged_copies(Some(told.as_bytes())) {
+    for (directory, _) in damaged_copies(Some(acknowledged.as_bytes())) {
         let Ok(store) = open(directory.path()) else { continue };
         went_back += usize::from(revision(&store) == 29);
         assert!([29, 30].contains(&revision(&store)));

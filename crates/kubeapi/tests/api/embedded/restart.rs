@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 async fn a_watch_survives_a_restart() {
     let server = Server::start().await;
     let api = widgets(&server);
-    let seen = api
+    let first_revision = api
         .create(&PostParams::default(), &object(&server, "a"))
         .await
         .unwrap()
@@ -23,7 +23,8 @@ async fn a_watch_survives_a_restart() {
     let server = server.restart();
     let api = widgets(&server);
     api.create(&PostParams::default(), &object(&server, "c")).await.unwrap();
-    let events = api.watch(&kube::api::WatchParams::default(), &seen).await.unwrap().boxed();
+    let events =
+        api.watch(&kube::api::WatchParams::default(), &first_revision).await.unwrap().boxed();
     let names: Vec<String> = events
         .take(2)
         .map(|event| match event.unwrap() {

@@ -14,7 +14,7 @@ fn object(kind: &str, name: &str, members: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn configmaps() {
+async fn requests_for_configmaps_get_the_recorded_answers() {
     let server = Server::start().await;
     let mut script = Script::new(&server);
     let maps = server.core("configmaps");
@@ -78,7 +78,7 @@ async fn configmaps() {
 }
 
 #[tokio::test]
-async fn secrets() {
+async fn requests_for_secrets_get_the_recorded_answers() {
     let server = Server::start().await;
     let mut script = Script::new(&server);
     let secrets = server.core("secrets");
@@ -110,7 +110,7 @@ async fn secrets() {
 }
 
 #[tokio::test]
-async fn leases() {
+async fn requests_for_leases_get_the_recorded_answers() {
     let server = Server::start().await;
     let mut script = Script::new(&server);
     let leases = format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", server.namespace());
@@ -147,7 +147,7 @@ async fn leases() {
 }
 
 #[tokio::test]
-async fn events() {
+async fn requests_for_events_get_the_recorded_answers() {
     let server = Server::start().await;
     let mut script = Script::new(&server);
     let (old, new) = (
@@ -179,7 +179,7 @@ async fn events() {
 }
 
 #[tokio::test]
-async fn namespaces() {
+async fn requests_for_namespaces_get_the_recorded_answers() {
     let server = Server::start().await;
     let mut script = Script::new(&server);
     let all = "/api/v1/namespaces";

@@ -11,7 +11,7 @@ fn gadgets(server: &Server) -> Value {
 }
 
 #[tokio::test]
-async fn definitions() {
+async fn accepted_crds_get_the_recorded_answers() {
     let server = Server::alone().await;
     let mut script = Script::new(&server);
     let path = format!("{CRDS}/gadgets.{}", server.group());
@@ -49,7 +49,7 @@ async fn definitions() {
 }
 
 #[tokio::test]
-async fn refused_definitions() {
+async fn invalid_crds_get_the_recorded_refusals() {
     let server = Server::alone().await;
     let mut script = Script::new(&server);
     for (pointer, value) in [

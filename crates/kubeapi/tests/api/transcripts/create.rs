@@ -13,7 +13,7 @@ fn with_metadata(server: &Server, members: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn objects_are_created() {
+async fn creations_get_the_recorded_answers() {
     let server = Server::start().await;
     let mut script = Script::new(&server);
     script.post(WIDGETS, &server.draft("a", json!({"node": "n"}))).await;
@@ -37,7 +37,7 @@ async fn objects_are_created() {
 }
 
 #[tokio::test]
-async fn unknown_fields_and_options() {
+async fn unknown_fields_and_options_get_the_recorded_answers() {
     let server = Server::start().await;
     let mut script = Script::new(&server);
     let typo =
@@ -58,7 +58,7 @@ async fn unknown_fields_and_options() {
 }
 
 #[tokio::test]
-async fn metadata() {
+async fn creations_with_every_kind_of_metadata_get_the_recorded_answers() {
     let server = Server::start().await;
     let mut script = Script::new(&server);
     let owner = json!({"apiVersion": "v1", "kind": "X", "name": "x", "uid": "1"});
@@ -116,7 +116,7 @@ async fn metadata() {
 }
 
 #[tokio::test]
-async fn values() {
+async fn creations_with_valid_and_invalid_values_get_the_recorded_answers() {
     let server = Server::start().await;
     let mut script = Script::new(&server);
     for spec in [
@@ -159,7 +159,7 @@ async fn values() {
 }
 
 #[tokio::test]
-async fn types_and_bodies() {
+async fn bodies_of_every_media_type_get_the_recorded_answers() {
     let server = Server::start().await;
     let mut script = Script::new(&server);
     let good = server.draft("b", json!({"node": "n"}));

@@ -5,7 +5,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 #[tokio::test]
-async fn objects_are_deleted() {
+async fn deletions_get_the_recorded_answers() {
     let server = Server::start().await;
     let mut script = Script::new(&server);
     let first = script.post(WIDGETS, &server.draft("a", json!({"node": "n"}))).await;
@@ -54,18 +54,18 @@ async fn objects_are_deleted() {
 }
 
 #[tokio::test]
-async fn finalizers_delay_the_removal() {
+async fn deletions_of_objects_with_finalizers_get_the_recorded_answers() {
     let server = Server::start().await;
     let mut script = Script::new(&server);
-    let mut held = server.draft("a", json!({"node": "n"}));
-    held["metadata"]["finalizers"] = json!(["x/one", "x/two"]);
-    script.post(WIDGETS, &held).await;
+    let mut finalized = server.draft("a", json!({"node": "n"}));
+    finalized["metadata"]["finalizers"] = json!(["x/one", "x/two"]);
+    script.post(WIDGETS, &finalized).await;
     script.delete("widgets/a?dryRun=All", &Value::Null).await;
     script.delete("widgets/a", &json!({"preconditions": {"uid": "other"}})).await;
     script.delete("widgets/a", &Value::Null).await;
     script.delete("widgets/a", &Value::Null).await;
     script.delete("widgets/a", &json!({"gracePeriodSeconds": 30})).await;
-    script.post(WIDGETS, &held).await;
+    script.post(WIDGETS, &finalized).await;
     for patch in [
         json!({"metadata": {"finalizers": ["x/one", "x/two", "x/new"]}}),
         json!({"metadata": {"finalizers": ["x/new"]}}),
@@ -91,7 +91,7 @@ async fn finalizers_delay_the_removal() {
         .await;
     script.get("widgets/a").await;
     // An update that removes the last finalizer removes the object, as a patch does.
-    script.post(WIDGETS, &held).await;
+    script.post(WIDGETS, &finalized).await;
     let mut marked = script.delete("widgets/a", &Value::Null).await;
     marked["metadata"]["finalizers"] = json!([]);
     script.put("widgets/a", &marked).await;
@@ -100,7 +100,7 @@ async fn finalizers_delay_the_removal() {
 }
 
 #[tokio::test]
-async fn collections_are_deleted() {
+async fn deletions_of_collections_get_the_recorded_answers() {
     let server = Server::start().await;
     let mut script = Script::new(&server);
     for (name, node) in [("a", "n1"), ("b", "n2"), ("c", "n1")] {

@@ -8,7 +8,7 @@ const METADATA: &str = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8
 const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
 
 #[tokio::test]
-async fn tables_and_metadata() {
+async fn tables_and_partial_metadata_equal_the_recorded_ones() {
     let server = Server::start().await;
     let mut script = Script::new(&server);
     script.get_as(WIDGETS, TABLE).await;
@@ -45,7 +45,7 @@ async fn tables_and_metadata() {
 }
 
 #[tokio::test]
-async fn columns() {
+async fn cells_of_every_column_type_equal_the_recorded_cells() {
     let server = Server::alone().await;
     let mut crd = server.crd();
     let column =
@@ -98,7 +98,7 @@ async fn columns() {
 }
 
 #[tokio::test]
-async fn discovery() {
+async fn discovery_documents_equal_the_recorded_ones() {
     let server = Server::alone().await;
     let mut script = Script::new(&server);
     let group = server.group().to_owned();

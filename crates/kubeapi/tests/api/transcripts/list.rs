@@ -5,7 +5,7 @@ use crate::stream::revision;
 use serde_json::json;
 
 #[tokio::test]
-async fn lists_and_their_options() {
+async fn lists_with_every_option_get_the_recorded_answers() {
     let server = Server::start().await;
     let mut script = Script::new(&server);
     script.get(WIDGETS).await;
@@ -17,7 +17,7 @@ async fn lists_and_their_options() {
     let last = server.get("widgets/c").await.body;
     let page = server.get(&format!("{WIDGETS}?limit=1")).await.body;
     let token = page["metadata"]["continue"].as_str().unwrap().to_owned();
-    let there = revision(&last).to_owned();
+    let last_revision = revision(&last).to_owned();
     for query in [
         "",
         "limit=2",
@@ -81,19 +81,21 @@ async fn lists_and_their_options() {
         script.get(&format!("{WIDGETS}?{query}")).await;
     }
     for query in [
-        format!("resourceVersion={there}"),
-        format!("resourceVersionMatch=Exact&resourceVersion={there}"),
-        format!("resourceVersionMatch=NotOlderThan&resourceVersion={there}"),
-        format!("limit=1&resourceVersion={there}"),
+        format!("resourceVersion={last_revision}"),
+        format!("resourceVersionMatch=Exact&resourceVersion={last_revision}"),
+        format!("resourceVersionMatch=NotOlderThan&resourceVersion={last_revision}"),
+        format!("limit=1&resourceVersion={last_revision}"),
         format!("continue={token}"),
         format!("continue={token}&limit=1"),
-        format!("continue={token}&resourceVersion={there}"),
+        format!("continue={token}&resourceVersion={last_revision}"),
         format!("continue={token}&resourceVersion=0"),
-        format!("continue={token}&resourceVersionMatch=NotOlderThan&resourceVersion={there}"),
+        format!(
+            "continue={token}&resourceVersionMatch=NotOlderThan&resourceVersion={last_revision}"
+        ),
         format!("continue={token}&resourceVersionMatch=Exact"),
     ] {
         let answer = server.get(&format!("{WIDGETS}?{query}")).await;
-        script.note(&query.replace(&there, "THERE").replace(&token, "TOKEN"), &answer);
+        script.note(&query.replace(&last_revision, "THERE").replace(&token, "TOKEN"), &answer);
     }
     script.get("widgets/a?resourceVersion=0").await;
     script.get("widgets/a?resourceVersion=x").await;
@@ -103,7 +105,7 @@ async fn lists_and_their_options() {
 }
 
 #[tokio::test]
-async fn paths() {
+async fn known_and_unknown_paths_get_the_recorded_answers() {
     let server = Server::start().await;
     let mut script = Script::new(&server);
     let group = server.group().to_owned();

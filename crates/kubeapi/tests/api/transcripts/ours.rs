@@ -7,7 +7,7 @@ use crate::server::Server;
 use serde_json::json;
 
 #[tokio::test]
-async fn our_kinds() {
+async fn requests_for_our_kinds_get_the_recorded_answers() {
     let server = Server::ours().await;
     let mut script = Script::new(&server);
     for (file, fixture) in fixtures() {

@@ -5,7 +5,7 @@ use http::Method;
 use serde_json::json;
 
 #[tokio::test]
-async fn merge_patches() {
+async fn merge_patches_get_the_recorded_answers() {
     let server = Server::start().await;
     let mut script = Script::new(&server);
     let first = script.post(WIDGETS, &server.draft("a", json!({"node": "n", "mode": "on"}))).await;
@@ -65,7 +65,7 @@ async fn merge_patches() {
 }
 
 #[tokio::test]
-async fn json_patches() {
+async fn json_patches_get_the_recorded_answers() {
     let server = Server::start().await;
     let mut script = Script::new(&server);
     script.post(WIDGETS, &server.draft("a", json!({"node": "n", "items": [{"name": "i"}]}))).await;

@@ -4,7 +4,7 @@ use crate::server::Server;
 use serde_json::{Value, json};
 
 #[tokio::test]
-async fn objects_are_replaced() {
+async fn replacements_get_the_recorded_answers() {
     let server = Server::start().await;
     let mut script = Script::new(&server);
     let first = script.post(WIDGETS, &server.draft("a", json!({"node": "n", "mode": "on"}))).await;
@@ -59,7 +59,7 @@ async fn objects_are_replaced() {
 }
 
 #[tokio::test]
-async fn status_is_written_through_its_subresource() {
+async fn writes_of_status_get_the_recorded_answers() {
     let server = Server::start().await;
     let mut script = Script::new(&server);
     let first = script.post(WIDGETS, &server.draft("a", json!({"node": "n"}))).await;

@@ -5,7 +5,7 @@ use crate::stream::{Watch, revision};
 use serde_json::{Value, json};
 
 #[tokio::test]
-async fn events() {
+async fn watches_send_the_recorded_events() {
     let server = Server::start().await;
     let mut script = Script::new(&server);
     let first = script.post(WIDGETS, &server.draft("a", json!({"node": "n"}))).await;
@@ -42,7 +42,7 @@ async fn events() {
 }
 
 #[tokio::test]
-async fn beginnings() {
+async fn watches_begin_with_the_recorded_events() {
     let server = Server::start().await;
     let mut script = Script::new(&server);
     script.post(WIDGETS, &server.draft("a", json!({"node": "n"}))).await;

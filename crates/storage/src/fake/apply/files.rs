@@ -19,7 +19,9 @@ impl FakeHost {
             | PathState::Symlink { .. }
             | PathState::NotDirectory { .. }
             | PathState::ThroughMount { .. } => {
-                return Err(StepError::Changed(format!("{target} is no longer reachable")));
+                return Err(StepError::Changed(format!(
+                    "the path {target} can no longer be walked"
+                )));
             }
         }
         let path = target.path();

@@ -21,7 +21,7 @@ impl FakeHost {
         let path = target.path();
         if local.mounted(&path).is_some() {
             return Err(StepError::Changed(format!(
-                "{target} became a mount point of another mount"
+                "another program mounted a file system at {target} meanwhile"
             )));
         }
         let file = match local.files.get(&path) {
@@ -29,8 +29,8 @@ impl FakeHost {
             Some(Entry::File | Entry::PlantedFile) => true,
             Some(Entry::Link(_) | Entry::PlantedLink(_)) | None => return no(libc::ENOENT),
         };
-        let shown = local.mounted(Path::new(source)).cloned();
-        let (thing, owner) = match shown {
+        let source_mount = local.mounted(Path::new(source)).cloned();
+        let (thing, owner) = match source_mount {
             Some(mount) => (mount.thing, mount.owner),
             None => (self.volume(&local, source, target, kind)?, ROOT),
         };
@@ -120,7 +120,9 @@ impl FakeHost {
             return Ok(());
         };
         if local.mounts[index].thing.device != device {
-            return Err(StepError::Changed(format!("{target} shows another mount")));
+            return Err(StepError::Changed(format!(
+                "another mount covers the mount at {target} now"
+            )));
         }
         let carries = local
             .mounts
@@ -137,8 +139,8 @@ impl FakeHost {
                 source: io::Error::from_raw_os_error(libc::EBUSY),
             });
         }
-        let gone = local.mounts.remove(index);
-        gone.thing.namespace.iter().for_each(|id| self.drives().count_unmount(id));
+        let unmounted = local.mounts.remove(index);
+        unmounted.thing.namespace.iter().for_each(|id| self.drives().count_unmount(id));
         Ok(())
     }
 

@@ -136,7 +136,7 @@ impl FakeHost {
             return Ok(());
         }
         let (name, path) = (&device.name, device.path.display());
-        Err(StepError::Changed(format!("{name} is no longer {path}")))
+        Err(StepError::Changed(format!("the device of {name} is no longer {path}")))
     }
 
     pub(super) fn make(

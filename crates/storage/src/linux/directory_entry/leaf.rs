@@ -59,31 +59,31 @@ impl Leaf {
             | StatxFlags::GID
             | StatxFlags::SIZE
             | StatxFlags::MNT_ID;
-        let seen = match statx(&fd, c"", AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC, mask) {
+        let status = match statx(&fd, c"", AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC, mask) {
             Err(rustix::io::Errno::IO) => {
                 return Self::shut_down(fd, parent, rustix::io::Errno::IO.into());
             }
             other => other?,
         };
-        if seen.stx_mask & StatxFlags::MNT_ID.bits() == 0 {
+        if status.stx_mask & StatxFlags::MNT_ID.bits() == 0 {
             return Err(io::Error::other(
-                "statx(2) gives no mount id: Linux 5.8 or later is needed",
+                "statx(2) returns no mount id: Linux 5.8 or later is needed",
             ));
         }
-        let kind = SFlag::from_bits_truncate(seen.stx_mode.into()) & SFlag::S_IFMT;
-        let (device, is) = mount_table::numbers(&seen);
+        let kind = SFlag::from_bits_truncate(status.stx_mode.into()) & SFlag::S_IFMT;
+        let (device, is) = mount_table::numbers(&status);
         Ok(Self {
             fd,
-            owner: Owner { uid: seen.stx_uid, gid: seen.stx_gid },
+            owner: Owner { uid: status.stx_uid, gid: status.stx_gid },
             device,
             bound: (kind == SFlag::S_IFBLK).then_some(is),
-            mount: seen
+            mount: status
                 .stx_attributes
                 .contains(StatxAttributes::MOUNT_ROOT)
-                .then_some(seen.stx_mnt_id),
+                .then_some(status.stx_mnt_id),
             kind,
-            mode: Mode::from_bits_truncate(seen.stx_mode.into()),
-            size: seen.stx_size,
+            mode: Mode::from_bits_truncate(status.stx_mode.into()),
+            size: status.stx_size,
         })
     }
 }

@@ -32,13 +32,13 @@ enum Status {
 }
 
 impl Lock {
-    fn is_of_another(&self) -> bool {
+    fn is_of_other_node(&self) -> bool {
         self.master == 0 && self.node != 0
     }
 
     /// Returns whether this node requested the lock and the master has not granted it.
-    pub(super) fn is_wanted_here(&self) -> bool {
-        !self.is_of_another() && matches!(self.status, Status::Waiting | Status::Converting)
+    pub(super) fn is_ungranted_request(&self) -> bool {
+        !self.is_of_other_node() && matches!(self.status, Status::Waiting | Status::Converting)
     }
 
     /// Describes the request and the locks that block it, as far as this node knows them: only the master of a resource
@@ -46,21 +46,21 @@ impl Lock {
     pub(super) fn describe(&self, space: &str, all: &[Lock]) -> String {
         let (resource, wanted, age) = (&self.resource, mode(self.wanted), age(self.waits));
         let instead = match self.status {
-            Status::Converting => format!(" instead of {}", mode(self.granted)),
+            Status::Converting => format!(" (instead of {})", mode(self.granted)),
             Status::Waiting | Status::Granted | Status::None => String::new(),
         };
-        let asked = self.asked_by();
+        let requester = self.requester();
         let holders = match self.master {
             0 => self.holders(all),
-            -1 => "the deciding node is not known yet".to_owned(),
-            node => format!("node {node} decides"),
+            -1 => "the node that decides about the lock is not known yet".to_owned(),
+            node => format!("node {node} decides about the lock"),
         };
         format!(
-            "lock {resource:?} of lock space {space} is wanted {wanted}{instead} by {asked} for {age}, {holders}"
+            "lock {resource:?} of lock space {space} was requested in mode {wanted}{instead} by {requester} {age} ago; {holders}"
         )
     }
 
-    fn asked_by(&self) -> String {
+    fn requester(&self) -> String {
         let name = Process::new(self.pid).and_then(|process| process.stat()).map(|stat| stat.comm);
         match name {
             Ok(name) => format!("process {} ({name})", self.pid),
@@ -74,14 +74,14 @@ impl Lock {
         let held: Vec<_> = others
             .filter(has)
             .map(|holder| match holder.node {
-                0 => format!("{} by process {} here", mode(holder.granted), holder.pid),
+                0 => format!("{} by process {} on this node", mode(holder.granted), holder.pid),
                 node => format!("{} by node {node}", mode(holder.granted)),
             })
             .collect();
         if held.is_empty() {
-            "without a holder".to_owned()
+            "this node knows no holder of the lock".to_owned()
         } else {
-            format!("held {}", held.join(", "))
+            format!("the lock is held in mode {}", held.join(", "))
         }
     }
 }
@@ -129,7 +129,9 @@ pub(super) struct Waiter {
 impl Waiter {
     pub(super) fn describe(&self, space: &str) -> String {
         let Self { lock, node, resource } = self;
-        format!("node {node} has not answered for lock {resource:?} ({lock}) of lock space {space}")
+        format!(
+            "node {node} has not answered a request for lock {resource:?} ({lock}) of lock space {space}"
+        )
     }
 }
 
@@ -188,11 +190,16 @@ mod tests {
     #[test]
     fn an_ungranted_lock_is_described_with_its_holder() {
         let all = parse_locks(RECORDED).unwrap();
-        let wanted: Vec<_> = all.iter().filter(|lock| lock.is_wanted_here()).collect();
+        let wanted: Vec<_> = all.iter().filter(|lock| lock.is_ungranted_request()).collect();
         let [wanted] = wanted[..] else { panic!("{wanted:?}") };
         let text = wanted.describe("lvm_a", &all);
-        assert!(text.starts_with("lock \"VGLK\" of lock space lvm_a is wanted EX by process 812"));
-        assert!(text.ends_with("for more than 10 s, held EX by node 2"), "{text}");
+        assert!(text.starts_with(
+            "lock \"VGLK\" of lock space lvm_a was requested in mode EX by process 812"
+        ));
+        assert!(
+            text.ends_with("more than 10 s ago; the lock is held in mode EX by node 2"),
+            "{text}"
+        );
     }
 
     /// The lock of GFS2's inode glock 2/5, whose master is node 2, while it is converted from shared to exclusive.
@@ -200,16 +207,19 @@ mod tests {
     fn a_lock_with_another_master_names_that_node() {
         let line = "10a 2 30b 0 0 5 0 3 3 5 2500000 2 24 \"       2               5\"\n";
         let all = parse_locks(line).unwrap();
-        assert!(all[0].is_wanted_here());
+        assert!(all[0].is_ungranted_request());
         let text = all[0].describe("job1", &all);
         assert!(text.contains("lock \"2               5\" of lock space job1"), "{text}");
-        assert!(text.contains("wanted EX instead of PR") && text.ends_with("node 2 decides"));
+        assert!(
+            text.contains("mode EX (instead of PR)")
+                && text.ends_with("node 2 decides about the lock")
+        );
     }
 
     #[test]
     fn a_request_of_another_node_is_not_wanted_here() {
         let line = "1 2 3 4711 0 0 10000 1 -1 5 90412345 0 8 \"VGLK\"";
-        assert!(!parse_locks(line).unwrap()[0].is_wanted_here());
+        assert!(!parse_locks(line).unwrap()[0].is_ungranted_request());
     }
 
     #[test]
@@ -228,6 +238,9 @@ mod tests {
     #[test]
     fn an_unanswered_message_is_described_with_its_node() {
         let text = parse_waiters("2000a 1 2 GBLK\n").unwrap()[0].describe("lvm_a");
-        assert_eq!(text, "node 2 has not answered for lock \"GBLK\" (2000a) of lock space lvm_a");
+        assert_eq!(
+            text,
+            "node 2 has not answered a request for lock \"GBLK\" (2000a) of lock space lvm_a"
+        );
     }
 }

@@ -40,12 +40,13 @@ pub(super) struct LoopDevice {
 /// Caches the last known devices. Each result from the cache is checked against the kernel, so a wrong entry costs only
 /// a scan of all devices. Without the cache, every call would scan all devices.
 #[derive(Debug, Default)]
-pub(super) struct Seen(Mutex<HashMap<PathBuf, LoopDevice>>);
+pub(super) struct DeviceCache(Mutex<HashMap<PathBuf, LoopDevice>>);
 
-impl Seen {
+impl DeviceCache {
     pub(super) fn find(&self, file: &Path) -> io::Result<Option<LoopDevice>> {
-        let seen = self.0.lock().get(file).cloned();
-        if let Some(device) = seen.filter(|device| backing(device.number).as_deref() == Some(file))
+        let cached = self.0.lock().get(file).cloned();
+        if let Some(device) =
+            cached.filter(|device| backing(device.number).as_deref() == Some(file))
         {
             return Ok(Some(device));
         }
@@ -133,7 +134,7 @@ pub(super) fn attach(file: &Path) -> io::Result<LoopDevice> {
 fn configure(device: &File, backing: &File, name: &Path, flags: u32) -> nix::Result<()> {
     let mut file_name = [0; 64];
     let name = name.as_os_str().as_bytes();
-    let shown = name.len().min(63);
+    let length = name.len().min(63);
     file_name[..shown].copy_from_slice(&name[..shown]);
     let info = loop_info64 {
         lo_device: 0,

@@ -128,7 +128,10 @@ impl NvmeDrives {
                 continue;
             }
             if !self.has_usable_model(&found.node) {
-                let why = format!("its model {:?} is none of --drive-model", found.node.model);
+                let why = format!(
+                    "its model {:?} is not among the models of --drive-model",
+                    found.node.model
+                );
                 self.leave_out(&found.node.nqn, &why);
                 continue;
             }
@@ -158,7 +161,7 @@ impl NvmeDrives {
     fn leave_out(&self, nqn: &Nqn, why: &str) {
         let warned = self.warned.lock().insert(nqn.clone(), why.to_owned());
         if warned.as_deref() != Some(why) {
-            info!(drive:% = nqn, cause = why; "the drive is left out");
+            info!(drive:% = nqn, cause = why; "the agent does not use the drive");
         }
     }
 

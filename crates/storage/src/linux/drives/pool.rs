@@ -25,7 +25,7 @@ use crate::{
     Observed, Step,
     desired::{AllocationId, NamespaceId, NodeName},
     host::{ObserveError, StepError},
-    linux::{durable, found::found},
+    linux::{durable, found::none_if_absent},
     observed::{BlockDevice, DeviceNumber},
 };
 
@@ -34,7 +34,7 @@ pub(in crate::linux) struct FilePool {
     root: PathBuf,
     node: NodeName,
     deadline: Duration,
-    devices: loop_device::Seen,
+    devices: loop_device::DeviceCache,
 }
 
 impl FilePool {
@@ -48,7 +48,7 @@ impl FilePool {
     ) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(root)?;
         // sysfs shows the canonical path of a loop device's backing file, so use canonical paths here too.
-        let (root, devices) = (root.canonicalize()?, loop_device::Seen::default());
+        let (root, devices) = (root.canonicalize()?, loop_device::DeviceCache::default());
         let pool = Self { root, node, deadline, devices };
         let _lock = pool.lock()?;
         if drives > 0 {
@@ -81,7 +81,7 @@ impl FilePool {
 
     /// Reads `pool.json`; `None` before the rabbit has created it, because the nodes of a machine start in any order.
     fn load(&self) -> io::Result<Option<PoolFile>> {
-        let bytes = found(fs::read(self.root.join("pool.json")))?;
+        let bytes = none_if_absent(fs::read(self.root.join("pool.json")))?;
         Ok(bytes.map(|bytes| serde_json::from_slice(&bytes)).transpose()?)
     }
 

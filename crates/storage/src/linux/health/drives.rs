@@ -36,18 +36,19 @@ pub(super) fn read(
     let (mut controllers, misnamed) = or_note(DRIVES, listed, unread).unwrap_or_default();
     unread.extend(misnamed);
     // The second port of a drive leads to the same drive, which is listed once.
-    let mut seen = BTreeSet::new();
-    controllers.retain(|controller| controller.is_physical && seen.insert(controller.nqn.clone()));
+    let mut listed_nqns = BTreeSet::new();
+    controllers
+        .retain(|controller| controller.is_physical && listed_nqns.insert(controller.nqn.clone()));
     let mut found = BTreeMap::new();
     thread::scope(|scope| {
-        let ask = |controller: ControllerNode| {
+        let start_read = |controller: ControllerNode| {
             (controller.nqn.clone(), scope.spawn(move || drive(sysfs, &controller, calls)))
         };
-        let asked: Vec<_> = controllers.into_iter().map(ask).collect();
-        for (nqn, asked) in asked {
+        let threads: Vec<_> = controllers.into_iter().map(start_read).collect();
+        for (nqn, thread) in threads {
             let text = "the agent panicked while it read this drive";
             let panicked = |_| (DriveFacts::default(), vec![text.to_owned()]);
-            let (facts, why) = asked.join().unwrap_or_else(panicked);
+            let (facts, why) = thread.join().unwrap_or_else(panicked);
             unread.extend(why.into_iter().map(|why| format!("drive {nqn}: {why}")));
             found.insert(nqn, facts);
         }
@@ -74,8 +75,9 @@ fn drive(
         .run(&name, move || cached_facts(&at, &function))
         .unwrap_or_else(|error| (DriveFacts::default(), vec![error.to_string()]));
     if facts.controller == "live" {
-        let asked = calls.run(&format!("temperature of {name}"), move || temperature(&class));
-        facts.temperature = or_note("its temperature", asked.flatten(), &mut unread).flatten();
+        let temperature = calls.run(&format!("temperature of {name}"), move || temperature(&class));
+        facts.temperature =
+            or_note("its temperature", temperature.flatten(), &mut unread).flatten();
     }
     (facts, unread)
 }

@@ -41,9 +41,10 @@ pub(super) fn read(
         .filter(|(_, options)| OURS.contains(&&*options.kind))
         .collect();
     Ok(thread::scope(|scope| {
-        let ask = |(point, options)| scope.spawn(move || facts(point, options, calls, sysfs));
-        let asked: Vec<_> = ours.into_iter().map(ask).collect();
-        asked
+        let start_check =
+            |(point, options)| scope.spawn(move || facts(point, options, calls, sysfs));
+        let threads: Vec<_> = ours.into_iter().map(start_check).collect();
+        threads
             .into_iter()
             .map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)))
             .collect()
@@ -52,13 +53,13 @@ pub(super) fn read(
 
 fn facts(point: PathBuf, options: Options, calls: &BoundedCalls, sysfs: &Path) -> FileSystemFacts {
     let target = point.display().to_string();
-    let answered = caught(|| answer(point, &options, calls, sysfs));
+    let answer_or_panic = caught(|| answer(point, &options, calls, sysfs));
     FileSystemFacts {
         target,
-        answer: answered.unwrap_or_else(|panicked| Answer::Silent(panicked.to_string())),
+        answer: answer_or_panic.unwrap_or_else(|panicked| Answer::Silent(panicked.to_string())),
         device: options.device,
         kind: options.kind,
-        asked_read_only: options.mount_read_only,
+        is_mounted_read_only: options.mount_read_only,
         is_read_only: options.super_read_only,
     }
 }

@@ -22,8 +22,8 @@ fn link_by(read: Read<'_>, function: &Path) -> io::Result<Link> {
         other => other?,
     };
     let Some(speed) = speed else {
-        let there = function.join("vendor").exists();
-        return Ok(if there { Link::Up { current: None, most: None } } else { Link::Down });
+        let is_present = function.join("vendor").exists();
+        return Ok(if is_present { Link::Up { current: None, most: None } } else { Link::Down });
     };
     if speed.starts_with("Unknown") {
         return Ok(Link::Down);
@@ -145,9 +145,9 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         put_rates(root.path(), &rates("8.0 GT/s PCIe", "2", "16.0 GT/s PCIe", "8"));
         let failing = |name: &'static str, errno| {
-            let read = move |function: &Path, asked: &str| match asked == name {
+            let read = move |function: &Path, requested: &str| match requested == name {
                 true => Err(io::Error::from_raw_os_error(errno)),
-                false => attribute(function, asked),
+                false => attribute(function, requested),
             };
             link_by(&read, root.path())
         };

@@ -109,8 +109,9 @@ pub(super) fn read_resilvered(text: &str) -> Option<Percent> {
         return is_replaced().then(Percent::default);
     }
     // `<bytes> resilvered, 12.34% done, 00:20:12 to go`
-    let done = lines.find_map(|line| line.split_once("% done")?.0.rsplit(' ').next()?.parse().ok());
-    Some(done.unwrap_or_default())
+    let percent =
+        lines.find_map(|line| line.split_once("% done")?.0.rsplit(' ').next()?.parse().ok());
+    Some(percent.unwrap_or_default())
 }
 
 /// Parses names and states from the output of `zpool import`.

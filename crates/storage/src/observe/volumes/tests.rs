@@ -114,25 +114,33 @@ fn a_group_lacks_a_member_until_the_successor_of_the_lost_drive_joins_it() {
         "the successor is created but not attached"
     );
     rabbit.give(2);
-    let given = "it is attached to this rabbit, but has no block device here";
-    assert_eq!(rabbit.missing_members(), (1, vec![gone.into(), given.into()]));
+    let without_device = "it is attached to this rabbit, but has no block device here";
+    assert_eq!(rabbit.missing_members(), (1, vec![gone.into(), without_device.into()]));
     rabbit.attach(2);
     let expected = (1, vec![gone.into(), "LVM finds no member on /dev/nvme2n1".into()]);
-    assert_eq!(rabbit.missing_members(), expected, "no command made it a member");
+    assert_eq!(
+        rabbit.missing_members(),
+        expected,
+        "no command made the successor a member of the group"
+    );
     rabbit.physical(2, Membership::Free);
-    assert_eq!(rabbit.missing_members(), expected, "vgextend did not add it");
+    assert_eq!(
+        rabbit.missing_members(),
+        expected,
+        "vgextend did not add the successor to the group"
+    );
     rabbit.physical.pop();
     rabbit.physical(2, Membership::Of("vg".into()));
     rabbit.missing = 0;
-    assert_eq!(rabbit.missing_members().0, 0, "it was repaired");
+    assert_eq!(rabbit.missing_members().0, 0, "the group was repaired");
 }
 
 #[test]
 fn an_attached_member_without_a_device_is_missing() {
     let mut rabbit = Rabbit::well();
     rabbit.detach(1);
-    let given = "it is attached to this rabbit, but has no block device here";
-    assert_eq!(rabbit.missing_members(), (1, vec![given.into()]));
+    let without_device = "it is attached to this rabbit, but has no block device here";
+    assert_eq!(rabbit.missing_members(), (1, vec![without_device.into()]));
     rabbit.attach(1);
     assert_eq!(rabbit.missing_members(), (1, vec!["LVM finds no member on /dev/nvme1n1".into()]));
     rabbit.physical(1, Membership::Stale("vg".into()));

@@ -55,7 +55,7 @@ impl fmt::Display for Missing {
             Absence::Size(size) => write!(f, "has {size} bytes, which differs from the size in the status"),
             Absence::Contested => f.write_str("is listed in another allocation's status too"),
             Absence::Unrecorded => {
-                f.write_str("has no record, and is adopted only together with all others")
+                f.write_str("has no record, and the agent adopts it only together with all other namespaces of the allocation")
             }
             Absence::Other(owner) => write!(f, "does not belong to the allocation: {owner}"),
         }
@@ -120,9 +120,9 @@ impl<'a> Members<'a> {
             }
         }
         for reported in &allocation.reported {
-            members.enter(reported, observed);
+            members.add_reported(reported, observed);
         }
-        if members.lacks() == Some(0) {
+        if members.missing_count() == Some(0) {
             members.lost.clear();
             members.adoptable.clear();
         }
@@ -132,7 +132,7 @@ impl<'a> Members<'a> {
     /// Returns the number of missing namespaces; `None` when no record says how many the allocation should have. An
     /// allocation that has as many namespaces as its records say never had others: if the status names others, a
     /// user edited the status.
-    fn lacks(&self) -> Option<usize> {
+    fn missing_count(&self) -> Option<usize> {
         let away = self.away.iter().map(|(namespace, _)| *namespace);
         let all: Vec<_> =
             self.reachable.iter().chain(&self.replaced).copied().chain(away).collect();
@@ -141,7 +141,7 @@ impl<'a> Members<'a> {
         Some(usize::from(members).saturating_sub(all.len()))
     }
 
-    fn enter(&mut self, reported: &Reported, observed: &'a Observed) {
+    fn add_reported(&mut self, reported: &Reported, observed: &'a Observed) {
         let id = self.allocation.id;
         let found = observed.namespaces.iter().find(|namespace| namespace.id == reported.id);
         let why = match found.map(|namespace| (namespace, &namespace.owner)) {
@@ -187,7 +187,7 @@ impl<'a> Members<'a> {
             size: namespace.size,
             members,
         };
-        let fits = self.lacks().is_none_or(|lacks| self.adoptable.len() <= lacks);
+        let fits = self.missing_count().is_none_or(|missing| self.adoptable.len() <= missing);
         let whole = self.lost.is_empty() && fits;
         self.adoptable.iter().filter(|_| whole).map(adopt).collect()
     }
@@ -202,10 +202,10 @@ impl<'a> Members<'a> {
     }
 
     pub(super) fn need(&self) -> Need {
-        let there = self.reachable.len() + self.away.len() + self.replaced.len();
+        let known = self.reachable.len() + self.away.len() + self.replaced.len();
         let Some(any) = self.reachable.first() else { return Need::All };
         let members = self.reachable.iter().map(|namespace| namespace.members).max().unwrap_or(0);
-        let count = usize::from(members).saturating_sub(there);
+        let count = usize::from(members).saturating_sub(known);
         // An allocation whose object reports namespaces was complete once, so no crash interrupted its creation: a
         // missing namespace is lost.
         if count > 0 && self.allocation.reported.is_empty() {
@@ -225,9 +225,9 @@ impl<'a> Members<'a> {
         }
         let is_new =
             |namespace: &&Namespace| reported.iter().all(|reported| reported.id != namespace.id);
-        let there =
+        let known =
             self.reachable.iter().copied().chain(self.away.iter().map(|(namespace, _)| *namespace));
-        let created = there.filter(is_new).count();
+        let created = known.filter(is_new).count();
         Some(Wanted {
             count: self.replaced.len().saturating_sub(created),
             size: replaced.size,

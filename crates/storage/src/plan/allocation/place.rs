@@ -24,7 +24,7 @@ pub(super) struct Placement<'a> {
 /// Returns the capacity in bytes that a new allocation could have now: the free space of the usable drives, limited by
 /// the disk beneath file-backed drives; 0 when fewer drives are usable than any allocation needs.
 pub fn allocatable(observed: &Observed, spread: Spread) -> u64 {
-    let free: Vec<_> = taking_part(observed).map(Drive::free).collect();
+    let free: Vec<_> = usable_drives(observed).map(Drive::free).collect();
     if free.len() < spread.least() {
         return 0;
     }
@@ -36,46 +36,50 @@ pub fn allocatable(observed: &Observed, spread: Spread) -> u64 {
 
 /// Chooses as many drives as the spread allows, and gives each the same share. The drives with the most free bytes come
 /// first; of drives with equally many free bytes, the drive with the lowest slot number comes first.
-pub(super) fn fresh<'a>(
+pub(super) fn place_all<'a>(
     allocation: &Allocation,
     observed: &'a Observed,
 ) -> Result<Placement<'a>, Rejection> {
-    let (asked, spread) = (allocation.capacity, allocation.spread);
+    let (requested, spread) = (allocation.capacity, allocation.spread);
     if observed.drives.is_empty() {
-        return Err(Rejection::NoDrives { allocation: allocation.id, asked });
+        return Err(Rejection::NoDrives { allocation: allocation.id, requested });
     }
     let mut drives = candidates(allocation, observed);
     let usable = drives.len();
     if usable < spread.least() {
-        return Err(too_few(allocation, asked, (usable, spread.least()), observed));
+        return Err(too_few(allocation, requested, (usable, spread.least()), observed));
     }
     drives.truncate(spread.most());
-    let share = asked.div_ceil(drives.len() as u64);
+    let share = requested.div_ceil(drives.len() as u64);
     let size = share.checked_next_multiple_of(BLOCK).unwrap_or(u64::MAX);
     let members = u16::try_from(drives.len()).unwrap_or(u16::MAX);
-    fitting(asked, Placement { drives, size, members }, observed)
+    check_room(requested, Placement { drives, size, members }, observed)
 }
 
 /// Chooses the drives with the most free bytes among those that have no namespace of the allocation yet.
-pub(super) fn more<'a>(
+pub(super) fn place_more<'a>(
     allocation: &Allocation,
     wanted: Wanted,
     observed: &'a Observed,
 ) -> Result<Placement<'a>, Rejection> {
     let mut drives = candidates(allocation, observed);
     let usable = drives.len();
-    let asked = wanted.size.saturating_mul(wanted.count as u64);
+    let requested = wanted.size.saturating_mul(wanted.count as u64);
     if !observed.unreadable.is_empty() {
         // A drive whose ledger cannot be read may hold the missing namespaces.
         let (least, drives) = (wanted.count, observed.drives.len());
-        let faulty = faulty(observed, |drive| observed.unreadable.contains(&drive.nqn));
-        return Err(Rejection::DrivesFaulty { asked, usable, least, drives, faulty });
+        let faulty = faulty_drives(observed, |drive| observed.unreadable.contains(&drive.nqn));
+        return Err(Rejection::DrivesFaulty { requested, usable, least, drives, faulty });
     }
     if usable < wanted.count {
-        return Err(too_few(allocation, asked, (usable, wanted.count), observed));
+        return Err(too_few(allocation, requested, (usable, wanted.count), observed));
     }
     drives.truncate(wanted.count);
-    fitting(asked, Placement { drives, size: wanted.size, members: wanted.members }, observed)
+    check_room(
+        requested,
+        Placement { drives, size: wanted.size, members: wanted.members },
+        observed,
+    )
 }
 
 /// Returns the rejection for too few usable drives. A drive that was too slow for one observation, or that was not
@@ -83,39 +87,40 @@ pub(super) fn more<'a>(
 /// allocation waits for them.
 fn too_few(
     allocation: &Allocation,
-    asked: u64,
+    requested: u64,
     (usable, least): (usize, usize),
     observed: &Observed,
 ) -> Rejection {
-    let taken = drives_of(allocation, observed);
-    let may_come = |drive: &Drive| !observed.is_replaced(&drive.nqn) && !taken.contains(&drive.nqn);
-    let faulty = faulty(observed, may_come);
+    let drives_in_use = drives_of(allocation, observed);
+    let may_come =
+        |drive: &Drive| !observed.is_replaced(&drive.nqn) && !drives_in_use.contains(&drive.nqn);
+    let faulty = faulty_drives(observed, may_come);
     if usable + faulty.len() >= least {
         let drives = observed.drives.len();
-        return Rejection::DrivesFaulty { asked, usable, least, drives, faulty };
+        return Rejection::DrivesFaulty { requested, usable, least, drives, faulty };
     }
     let full = |drive: &Drive| Some((drive.nqn.clone(), observed.namespace_limit(drive)?));
     let (drives, full) = (observed.drives.len(), observed.drives.iter().filter_map(full).collect());
-    Rejection::TooFewDrives { asked, usable, least, drives, full }
+    Rejection::TooFewDrives { requested, usable, least, drives, full }
 }
 
 fn candidates<'a>(allocation: &Allocation, observed: &'a Observed) -> Vec<&'a Drive> {
-    let taken = drives_of(allocation, observed);
+    let drives_in_use = drives_of(allocation, observed);
     let mut drives: Vec<_> =
-        taking_part(observed).filter(|drive| !taken.contains(&drive.nqn)).collect();
+        usable_drives(observed).filter(|drive| !drives_in_use.contains(&drive.nqn)).collect();
     drives.sort_by_key(|drive| (Reverse(drive.free()), drive.slot, &drive.nqn));
     drives
 }
 
 /// Returns the drives that accept namespaces.
-fn taking_part(observed: &Observed) -> impl Iterator<Item = &Drive> {
+fn usable_drives(observed: &Observed) -> impl Iterator<Item = &Drive> {
     observed
         .drives
         .iter()
         .filter(|drive| drive.free() > 0 && observed.namespace_limit(drive).is_none())
 }
 
-fn faulty(observed: &Observed, which: impl Fn(&Drive) -> bool) -> Vec<(Nqn, String)> {
+fn faulty_drives(observed: &Observed, which: impl Fn(&Drive) -> bool) -> Vec<(Nqn, String)> {
     let fault = |drive: &Drive| Some((drive.nqn.clone(), drive.fault.clone()?));
     observed.drives.iter().filter(|drive| which(drive)).filter_map(fault).collect()
 }
@@ -127,15 +132,15 @@ fn drives_of<'a>(allocation: &Allocation, observed: &'a Observed) -> BTreeSet<&'
 
 /// Returns the placement if every drive has room for its share. The drives are sorted by free bytes, so the last drive
 /// has the fewest free bytes.
-fn fitting<'a>(
-    asked: u64,
+fn check_room<'a>(
+    requested: u64,
     placement: Placement<'a>,
     observed: &Observed,
 ) -> Result<Placement<'a>, Rejection> {
     let (each, drives) = (placement.size, placement.drives.len());
     if let Some(tightest) = placement.drives.last().filter(|drive| drive.free() < each) {
         return Err(Rejection::InsufficientCapacity {
-            asked,
+            requested,
             each,
             drives,
             lacking: tightest.nqn.clone(),
@@ -145,7 +150,11 @@ fn fitting<'a>(
     }
     match observed.pool {
         Some(pool) if pool.room() < each.saturating_mul(drives as u64) => {
-            Err(Rejection::PoolFull { asked, available: pool.available, promised: pool.promised })
+            Err(Rejection::PoolFull {
+                requested,
+                available: pool.available,
+                promised: pool.promised,
+            })
         }
         Some(_) | None => Ok(placement),
     }

@@ -11,9 +11,9 @@ impl Lvm<'_> {
     /// Plans the steps that activate the volume on this node. The caller has checked that this is the right volume.
     pub(in crate::plan) fn activate(&self) -> Result<Vec<Step>, Rejection> {
         let volume = || self.volume.to_string();
-        self.all_devices()?;
+        self.check_all_devices()?;
         if let Some(report) = self.report() {
-            self.is_in_no_foreign_group(report)?;
+            self.check_no_foreign_group(report)?;
         }
         if self.logical().is_none() {
             return Err(Rejection::NoVolume { volume: volume() });
@@ -21,23 +21,28 @@ impl Lvm<'_> {
         let Some(step) = self.on_logical(VolumeAction::Activate, &self.lines.activate) else {
             return Err(Rejection::NoActivation { volume: volume() });
         };
-        Ok(self.clear_up().into_iter().chain(self.join()).chain([step]).collect())
+        Ok(self
+            .remove_leftover_mappings()
+            .into_iter()
+            .chain(self.join_lock_space())
+            .chain([step])
+            .collect())
     }
 
     /// Plans the removal of mappings that a command left because it was interrupted while it activated, deactivated or
     /// repaired the volume. A suspended mapping stays: LVM continues with it when it activates the volume.
-    pub(super) fn clear_up(&self) -> Vec<Step> {
+    pub(super) fn remove_leftover_mappings(&self) -> Vec<Step> {
         let removing = |mapping: &Unfinished| Step::RemoveMapping {
             name: mapping.name.clone(),
             number: mapping.number,
         };
-        self.seen.leftovers().iter().map(removing).collect()
+        self.lvm_state.leftovers().iter().map(removing).collect()
     }
 
     /// Returns whether the volume's mapping is suspended: the volume must then be activated before
     /// it can be deactivated.
     pub(super) fn is_suspended(&self) -> bool {
-        matches!(self.seen.activation, Activation::Suspended(_))
+        matches!(self.lvm_state.activation, Activation::Suspended(_))
     }
 
     /// Plans the step that resumes a suspended volume: until then every use of the volume waits, also an unmount.
@@ -48,41 +53,41 @@ impl Lvm<'_> {
 
     /// Returns whether `number` is the number of the volume's device and the device is suspended.
     pub(in crate::plan) fn is_suspended_at(&self, number: DeviceNumber) -> bool {
-        self.seen.activation == Activation::Suspended(number)
+        self.lvm_state.activation == Activation::Suspended(number)
     }
 
     /// Plans the steps that remove all leftovers of the volume from this node.
-    pub(in crate::plan) fn clean_up(&self) -> Vec<Step> {
-        self.resume().map_or_else(|| self.clear_up(), |step| vec![step])
+    pub(in crate::plan) fn resume_or_remove_leftovers(&self) -> Vec<Step> {
+        self.resume().map_or_else(|| self.remove_leftover_mappings(), |step| vec![step])
     }
 
     /// Plans the step with which this node joins the group's lock space, unless it has joined already.
-    pub(super) fn join(&self) -> Option<Step> {
-        let outside = !self.seen.in_lock_space;
+    pub(super) fn join_lock_space(&self) -> Option<Step> {
+        let outside = !self.lvm_state.in_lock_space;
         outside.then(|| self.on_group(VolumeAction::StartLocks, &self.lines.lock_start)).flatten()
     }
 
     /// Plans the deactivation of the volume, unless a mount or a program on this node has it open.
     pub(in crate::plan) fn deactivate_if_idle(&self) -> Option<Step> {
         let is_open = self.logical().is_some_and(|logical| logical.is_open);
-        let idle = self.seen.active().is_some() && !is_open;
+        let idle = self.lvm_state.active().is_some() && !is_open;
         idle.then(|| self.on_logical(VolumeAction::Deactivate, &self.lines.deactivate)).flatten()
     }
 
     /// Plans the deactivation of the volume. With the group's last volume, the node also leaves the lock space.
     pub(in crate::plan) fn deactivate_and_stop_locks(&self) -> Vec<Step> {
-        let mut steps = self.clean_up();
+        let mut steps = self.resume_or_remove_leftovers();
         if self.is_suspended() {
             return steps;
         }
         let is_there = self.group().is_some();
-        if let Some(active) = self.seen.active() {
+        if let Some(active) = self.lvm_state.active() {
             steps.extend(self.deactivate(active));
         }
         if is_there
             && self.lines.leaves_lock_space
-            && self.seen.in_lock_space
-            && !self.seen.siblings_active
+            && self.lvm_state.in_lock_space
+            && !self.lvm_state.siblings_active
         {
             steps.extend(self.on_group(VolumeAction::StopLocks, &self.lines.lock_stop));
         }

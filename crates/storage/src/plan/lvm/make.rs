@@ -12,10 +12,10 @@ impl Lvm<'_> {
     /// Plans the steps that create the volume, or complete it; none when the volume is complete.
     pub(in crate::plan) fn build(&self) -> Result<Vec<Step>, Rejection> {
         let Some(report) = self.report() else { return Ok(Vec::new()) };
-        self.is_in_no_foreign_group(report)?;
+        self.check_no_foreign_group(report)?;
         match self.group() {
             None => {
-                self.all_devices()?;
+                self.check_all_devices()?;
                 Ok(self.make_group(report))
             }
             Some(group) if group.missing > 0 && self.state.missing.is_empty() => {
@@ -67,27 +67,32 @@ impl Lvm<'_> {
     }
 
     fn make_logical(&self, group: &VolumeGroup) -> Vec<Step> {
-        let unmaking = self.unmake(group);
+        let unmaking = self.remove_unfinished_raid(group);
         if group.volume(&self.volume.logical).is_some() && unmaking.is_empty() {
             return Vec::new();
         }
         let making = self.on_logical(VolumeAction::CreateLogical, &self.lines.lv_create);
-        let joining = making.is_some().then(|| self.join()).flatten();
-        self.clear_up().into_iter().chain(joining).chain(unmaking).chain(making).collect()
+        let joining = making.is_some().then(|| self.join_lock_space()).flatten();
+        self.remove_leftover_mappings()
+            .into_iter()
+            .chain(joining)
+            .chain(unmaking)
+            .chain(making)
+            .collect()
     }
 
     /// Plans the removal of a RAID whose `lvcreate` was interrupted: such a RAID never becomes active, and LVM does not
     /// report the interruption. No file system was ever made on it, so it can be created again.
-    fn unmake(&self, group: &VolumeGroup) -> Vec<Step> {
+    fn remove_unfinished_raid(&self, group: &VolumeGroup) -> Vec<Step> {
         let parts: Vec<_> = group.parts_of(&self.volume.logical).collect();
-        let whole = group.volume(&self.volume.logical);
-        let is_noted = whole.is_some_and(LogicalVolume::is_noted);
+        let raid = group.volume(&self.volume.logical);
+        let is_noted = raid.is_some_and(LogicalVolume::is_noted);
         if parts.is_empty() || is_noted || !group.is_warrens() {
             return Vec::new();
         }
         // Removing the volume removes its parts.
-        let going = whole.map_or(parts, |volume| vec![volume]);
-        going.into_iter().map(|volume| self.remove_named(group, volume)).collect()
+        let to_remove = raid.map_or(parts, |volume| vec![volume]);
+        to_remove.into_iter().map(|volume| self.remove_named(group, volume)).collect()
     }
 
     pub(super) fn remove_named(&self, group: &VolumeGroup, volume: &LogicalVolume) -> Step {
@@ -96,7 +101,7 @@ impl Lvm<'_> {
     }
 
     /// Plans the tag on the volume that says that mkfs completed the file system.
-    pub(in crate::plan) fn note_made(&self, id: FileSystemId) -> Option<Step> {
+    pub(in crate::plan) fn tag_complete(&self, id: FileSystemId) -> Option<Step> {
         let missing = self.logical().is_some_and(|logical| !logical.has_made(id));
         let line = format!("--addtag {} {}", LogicalVolume::tag_of(id), self.volume);
         missing.then(|| self.step(VolumeAction::Tag, self.volume.to_string(), line))

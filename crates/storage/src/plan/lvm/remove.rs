@@ -13,15 +13,15 @@ impl Lvm<'_> {
     /// namespaces removes both instead.
     pub(in crate::plan) fn remove(&self) -> Result<Vec<Step>, Rejection> {
         let Some(report) = self.report() else { return Ok(Vec::new()) };
-        self.is_in_no_foreign_group(report)?;
-        let mut steps = self.clean_up();
+        self.check_no_foreign_group(report)?;
+        let mut steps = self.resume_or_remove_leftovers();
         if self.is_suspended() {
             return Ok(steps);
         }
         let group = self.group();
         let is_whole = group.is_some_and(|group| group.missing == 0);
-        steps.extend(is_whole.then(|| self.join()).flatten());
-        if let Some(active) = self.seen.active() {
+        steps.extend(is_whole.then(|| self.join_lock_space()).flatten());
+        if let Some(active) = self.lvm_state.active() {
             steps.extend(self.deactivate(active));
         }
         if let Some(group) = group.filter(|_| is_whole) {

@@ -20,9 +20,9 @@ impl Lvm<'_> {
         }
         // All users of a suspended volume wait until it is resumed.
         if let Some(resuming) = self.resume() {
-            return self.inside(vec![resuming]);
+            return self.after_joining(vec![resuming]);
         }
-        let mut steps = self.extend(report);
+        let mut steps = self.add_new_devices(report);
         let is_member = |device: &BlockDevice| {
             report
                 .on(&device.path)
@@ -31,10 +31,10 @@ impl Lvm<'_> {
         let has_all = !steps.is_empty() || self.state.devices.iter().all(is_member);
         let is_partial = self.logical().is_some_and(LogicalVolume::is_partial);
         if has_all && is_partial {
-            steps.extend(self.clear_up());
-            if let Some(first) = self.settle() {
+            steps.extend(self.remove_leftover_mappings());
+            if let Some(first) = self.step_before_repair() {
                 steps.push(first);
-                return self.inside(steps);
+                return self.after_joining(steps);
             }
             steps.extend(self.on_logical(VolumeAction::Repair, &lines.lv_repair));
         }
@@ -46,29 +46,29 @@ impl Lvm<'_> {
         if has_all && !others.into_iter().any(LogicalVolume::is_partial) {
             steps.extend(self.on_group(VolumeAction::ReduceGroup, &lines.vg_reduce));
         }
-        self.inside(steps)
+        self.after_joining(steps)
     }
 
     /// Plans the step that must come before a repair, followed by another observation. First the volume must be active,
     /// because the leftovers of an interrupted repair are visible only then. Then its table must be refreshed: the
     /// table may already use new parts that hold no data yet, and LVM would refuse to repair the volume.
-    fn settle(&self) -> Option<Step> {
-        if self.seen.active().is_none() {
+    fn step_before_repair(&self) -> Option<Step> {
+        if self.lvm_state.active().is_none() {
             return self.on_logical(VolumeAction::Activate, &self.lines.activate);
         }
         let name = self.volume.to_string();
-        let has_leftovers = !self.seen.leftovers().is_empty();
+        let has_leftovers = !self.lvm_state.leftovers().is_empty();
         has_leftovers.then(|| self.step(VolumeAction::Refresh, name.clone(), name))
     }
 
     /// Returns the steps, preceded by the step that joins the group's lock space.
-    fn inside(&self, steps: Vec<Step>) -> Vec<Step> {
-        let joining = (!steps.is_empty()).then(|| self.join()).flatten();
+    fn after_joining(&self, steps: Vec<Step>) -> Vec<Step> {
+        let joining = (!steps.is_empty()).then(|| self.join_lock_space()).flatten();
         joining.into_iter().chain(steps).collect()
     }
 
     /// Plans the steps that add to the group the devices that are not members yet.
-    fn extend(&self, report: &LvmReport) -> Vec<Step> {
+    fn add_new_devices(&self, report: &LvmReport) -> Vec<Step> {
         let mut steps = Vec::new();
         for device in &self.state.devices {
             if report.on(&device.path).is_some_and(|physical| physical.group().is_some()) {

@@ -55,7 +55,7 @@ impl Rejection {
             | Self::StillMounted { .. }
             | Self::StillInUse { .. }
             | Self::NotMade { .. }
-            | Self::NotLookedAt { .. }
+            | Self::SignatureUnread { .. }
             | Self::SourceNotMounted { .. } => RejectionClass::Waiting,
             Self::TooFewDrives { .. }
             | Self::DriveRefused(_)

@@ -44,27 +44,27 @@ fn refused(wanted: &Allocation, observed: &Observed) -> Rejection {
 
 /// Returns for each creation of a namespace the drive's slot, the size and the member count.
 fn creations(steps: &[Step]) -> Vec<(u32, u64, u16)> {
-    let made = steps.iter().map(|step| {
+    let created = steps.iter().map(|step| {
         let Step::CreateNamespace { drive, size, members, .. } = step else { panic!("{step}") };
         let slot = (0..99).find(|slot| nqn(*slot) == *drive).unwrap();
         (slot, *size, *members)
     });
-    made.collect()
+    created.collect()
 }
 
 #[test]
 fn the_freest_drives_take_equal_shares_rounded_to_blocks() {
-    let mut seen = rabbit(18, vec![]);
-    seen.drives[3].allocated = 10 * MIB;
-    seen.drives[7].fault = Some("gone".into());
-    seen.drives[9].warnings = vec![DriveWarning::ReadOnly];
-    let made = creations(&steps(&over(16, 14, &[]), &seen));
-    let slots: Vec<_> = made.iter().map(|step| step.0).collect();
+    let mut observed = rabbit(18, vec![]);
+    observed.drives[3].allocated = 10 * MIB;
+    observed.drives[7].fault = Some("gone".into());
+    observed.drives[9].warnings = vec![DriveWarning::ReadOnly];
+    let created = creations(&steps(&over(16, 14, &[]), &observed));
+    let slots: Vec<_> = created.iter().map(|step| step.0).collect();
     assert_eq!(slots, [0, 1, 2, 4, 5, 6, 8, 10, 11, 12, 13, 14, 15, 16, 17, 3]);
-    assert!(made.iter().all(|step| (step.1, step.2) == (4096, 16)), "30000 / 16, rounded up");
-    let fourteen = Observed { drives: seen.drives[..16].to_vec(), ..seen };
-    let made = super::allocation::creations(&steps(&over(16, 14, &[]), &fourteen));
-    assert_eq!(made.len(), 14, "14 drives are enough when two of sixteen cannot be used");
+    assert!(created.iter().all(|step| (step.1, step.2) == (4096, 16)), "30000 / 16, rounded up");
+    let fourteen = Observed { drives: observed.drives[..16].to_vec(), ..observed };
+    let created = super::allocation::creations(&steps(&over(16, 14, &[]), &fourteen));
+    assert_eq!(created.len(), 14, "14 drives are enough when two of sixteen cannot be used");
 }
 
 #[test]
@@ -73,22 +73,22 @@ fn too_few_drives_and_a_drive_without_room_are_rejected_with_numbers() {
     assert_eq!(refusal.class(), RejectionClass::Capacity);
     assert_eq!(
         refusal.to_string(),
-        "insufficient capacity: 30000 bytes asked for, over at least 14 drives, and 13 of 13 have room and can be used: \
-         check the drives of this node, or free allocations"
+        "insufficient capacity: 30000 bytes are requested on at least 14 drives, but only 13 of 13 drives have room and can be \
+         used: check the drives of this node, or delete other allocations"
     );
-    let mut seen = rabbit(4, vec![]);
-    seen.drives[1].allocated = 100 * MIB - 4096;
-    let refusal = refused(&over(4, 2, &[]), &seen);
+    let mut observed = rabbit(4, vec![]);
+    observed.drives[1].allocated = 100 * MIB - 4096;
+    let refusal = refused(&over(4, 2, &[]), &observed);
     assert_eq!(
         refusal.to_string(),
-        "insufficient capacity: 30000 bytes asked for, 8192 on each of 4 drives, and nqn.2026-01.io.warren:p:drive-1 has \
-         4096 of 104857600 bytes left: ask for less or free allocations"
+        "insufficient capacity: 30000 bytes are requested, 8192 on each of 4 drives, but drive nqn.2026-01.io.warren:p:drive-1 has \
+         only 4096 of 104857600 bytes free: ask for fewer bytes, or delete other allocations"
     );
     let pool = Some(Pool { available: 4 * 8192 - 1, promised: 0 });
     let refusal = refused(&over(4, 2, &[]), &Observed { pool, ..rabbit(4, vec![]) });
-    assert!(matches!(refusal, Rejection::PoolFull { asked: 30_000, .. }), "{refusal}");
+    assert!(matches!(refusal, Rejection::PoolFull { requested: 30_000, .. }), "{refusal}");
     assert!(matches!(
-        refused(&Allocation { capacity: u64::MAX, ..over(4, 2, &[]) }, &seen),
+        refused(&Allocation { capacity: u64::MAX, ..over(4, 2, &[]) }, &observed),
         Rejection::InsufficientCapacity { drives: 4, .. }
     ));
 }
@@ -104,7 +104,7 @@ fn exactly_the_allocatable_capacity_can_be_allocated() {
     read_only.drives[2].warnings = vec![DriveWarning::ReadOnly];
     let mut faulty = rabbit(4, vec![]);
     faulty.drives[1].fault = Some("it does not answer".into());
-    for (seen, wanted, bytes) in [
+    for (observed, wanted, bytes) in [
         (rabbit(4, vec![]), over(4, 2, &[]), 400 * MIB),
         (limited.clone(), over(4, 3, &[]), 300 * MIB),
         (limited, over(4, 4, &[]), 0),
@@ -124,71 +124,73 @@ fn exactly_the_allocatable_capacity_can_be_allocated() {
         (Observed { pool: pool(4 * MIB), ..rabbit(4, vec![]) }, over(1, 1, &[]), 0),
         (rabbit(0, vec![]), over(1, 1, &[]), 0),
     ] {
-        assert_eq!(allocatable(&seen, wanted.spread), bytes, "{seen:?}");
+        assert_eq!(allocatable(&observed, wanted.spread), bytes, "{observed:?}");
         let all = Allocation { capacity: bytes, ..wanted.clone() };
         if bytes > 0 {
-            assert!(!steps(&all, &seen).is_empty());
+            assert!(!steps(&all, &observed).is_empty());
         }
-        refused(&Allocation { capacity: bytes + 1, ..wanted }, &seen);
+        refused(&Allocation { capacity: bytes + 1, ..wanted }, &observed);
     }
 }
 
 #[test]
 fn unusable_drives_are_awaited_when_they_make_enough_drives() {
-    let mut seen = rabbit(14, vec![]);
-    seen.drives[3].fault = Some("it does not answer".into());
-    let refusal = refused(&over(16, 14, &[]), &seen);
+    let mut observed = rabbit(14, vec![]);
+    observed.drives[3].fault = Some("it does not answer".into());
+    let refusal = refused(&over(16, 14, &[]), &observed);
     assert_eq!(refusal.class(), RejectionClass::Lost);
     assert_eq!(
         refusal.to_string(),
-        "30000 bytes asked for, over at least 14 drives, and 13 of 14 have room and can be used now: \
-         nqn.2026-01.io.warren:p:drive-3 cannot (it does not answer): wait for them, or exchange them if they stay so"
+        "30000 bytes are requested on at least 14 drives, but only 13 of 14 drives have room and can be used now; \
+         nqn.2026-01.io.warren:p:drive-3 cannot be used (it does not answer): wait until these drives work again, or exchange them"
     );
-    let class = |seen: &Observed| refused(&over(16, 14, &[]), seen).class();
-    seen.drives[4].allocated = 100 * MIB;
-    assert_eq!(class(&seen), RejectionClass::Capacity, "a full drive does not become usable");
-    seen.drives[4].allocated = 0;
-    seen.replaced.insert(nqn(3));
-    assert_eq!(class(&seen), RejectionClass::Capacity, "a replaced drive does not return");
-    seen.replaced.clear();
-    seen.drives.pop();
+    let class = |observed: &Observed| refused(&over(16, 14, &[]), observed).class();
+    observed.drives[4].allocated = 100 * MIB;
+    assert_eq!(class(&observed), RejectionClass::Capacity, "a full drive does not become usable");
+    observed.drives[4].allocated = 0;
+    observed.replaced.insert(nqn(3));
+    assert_eq!(class(&observed), RejectionClass::Capacity, "a replaced drive does not return");
+    observed.replaced.clear();
+    observed.drives.pop();
     assert_eq!(
-        class(&seen),
+        class(&observed),
         RejectionClass::Capacity,
         "with that drive there would still be too few drives"
     );
 
     // After a crash, a missing namespace is not created on a drive that already has a namespace of the allocation.
-    let mut seen = rabbit(2, vec![ours(0), ours(1)]);
-    seen.drives[1].fault = Some("it does not answer".into());
-    assert_eq!(refused(&over(4, 2, &[]), &seen).class(), RejectionClass::Capacity);
+    let mut observed = rabbit(2, vec![ours(0), ours(1)]);
+    observed.drives[1].fault = Some("it does not answer".into());
+    assert_eq!(refused(&over(4, 2, &[]), &observed).class(), RejectionClass::Capacity);
 }
 
 #[test]
 fn a_drive_whose_namespaces_are_all_in_use_gets_no_namespace() {
     let other = AllocationId { index: 9, ..allocation(1).id };
-    let mut seen = rabbit(4, vec![on(0, NamespaceOwner::Ours(other))]);
-    seen.drives.iter_mut().for_each(|drive| drive.max_namespaces = Some(1));
+    let mut observed = rabbit(4, vec![on(0, NamespaceOwner::Ours(other))]);
+    observed.drives.iter_mut().for_each(|drive| drive.max_namespaces = Some(1));
     let slots: Vec<_> =
-        creations(&steps(&over(4, 2, &[]), &seen)).iter().map(|step| step.0).collect();
+        creations(&steps(&over(4, 2, &[]), &observed)).iter().map(|step| step.0).collect();
     assert_eq!(slots, [1, 2, 3], "the drive with the most free bytes is not used");
-    seen.drives.truncate(2);
-    let refusal = refused(&over(4, 2, &[]), &seen);
+    observed.drives.truncate(2);
+    let refusal = refused(&over(4, 2, &[]), &observed);
     assert_eq!(refusal.class(), RejectionClass::Capacity);
-    let text =
-        format!("1 of 2 have room and can be used; all 1 namespaces of {} are in use", nqn(0));
+    let text = format!(
+        "1 of 2 drives have room and can be used; all 1 namespaces of {} are in use",
+        nqn(0)
+    );
     assert!(refusal.to_string().contains(&text), "{refusal}");
 }
 
 #[test]
 fn an_unreported_allocation_is_completed_on_other_drives_after_a_crash() {
-    let seen = rabbit(6, vec![ours(0), ours(2)]);
-    assert_eq!(creations(&steps(&over(4, 2, &[]), &seen)), [(1, 8192, 4), (3, 8192, 4)]);
+    let observed = rabbit(6, vec![ours(0), ours(2)]);
+    assert_eq!(creations(&steps(&over(4, 2, &[]), &observed)), [(1, 8192, 4), (3, 8192, 4)]);
     let partial = on(1, NamespaceOwner::Partial(allocation(1).id));
-    let seen = rabbit(6, vec![ours(0), partial.clone(), ours(2)]);
+    let observed = rabbit(6, vec![ours(0), partial.clone(), ours(2)]);
     let first = Step::DeleteNamespace { id: partial.id.clone(), allocation: allocation(1).id };
     assert_eq!(
-        steps(&over(4, 2, &[]), &seen),
+        steps(&over(4, 2, &[]), &observed),
         [first],
         "its bytes count as free only after the deletion"
     );
@@ -215,7 +217,7 @@ fn an_unreported_allocation_is_completed_on_other_drives_after_a_crash() {
         RejectionClass::Lost,
         "the missing namespace may be on the unreadable drive"
     );
-    assert!(refusal.to_string().contains("drive-1 cannot (its ledger"), "{refusal}");
+    assert!(refusal.to_string().contains("drive-1 cannot be used (its ledger"), "{refusal}");
 }
 
 #[test]
@@ -230,9 +232,13 @@ fn an_allocation_without_records_is_adopted_whole_or_not_at_all() {
         members: 3,
     };
     assert_eq!(adopted, [adopt(0), adopt(2)]);
-    let only = |seen: &Observed| plan(&Desired::Adopted(wanted.clone()), seen).unwrap();
+    let only = |observed: &Observed| plan(&Desired::Adopted(wanted.clone()), observed).unwrap();
     assert_eq!(only(&rabbit(6, vec![unknown(0), ours(1), unknown(2)])), adopted);
-    assert_eq!(only(&rabbit(6, vec![ours(0), ours(1), ours(2)])), [], "no other step");
+    assert_eq!(
+        only(&rabbit(6, vec![ours(0), ours(1), ours(2)])),
+        [],
+        "recorded namespaces need no step"
+    );
     assert_eq!(only(&rabbit(6, vec![unknown(0), ours(1)])), [], "a list with gaps proves nothing");
 
     let refusal = |namespaces: Vec<Namespace>| match refused(&wanted, &rabbit(6, namespaces)) {
@@ -283,12 +289,12 @@ fn surplus_namespaces_in_the_status_are_neither_missing_nor_adopted() {
 
 #[test]
 fn an_absent_or_faulty_drive_is_awaited_and_the_others_continue() {
-    let mut seen = rabbit(6, vec![ours(0), ours(1), ours(2)]);
-    seen.drives[1].fault = Some("it is not plugged in".into());
-    (seen.namespaces[1].access, seen.namespaces[1].device) = (BTreeSet::new(), None);
-    seen.namespaces[2].access.clear();
+    let mut observed = rabbit(6, vec![ours(0), ours(1), ours(2)]);
+    observed.drives[1].fault = Some("it is not plugged in".into());
+    (observed.namespaces[1].access, observed.namespaces[1].device) = (BTreeSet::new(), None);
+    observed.namespaces[2].access.clear();
     let wanted = over(4, 2, &[0, 1, 2]);
-    let attached = steps(&wanted, &seen);
+    let attached = steps(&wanted, &observed);
     assert!(
         attached
             .iter()
@@ -296,19 +302,19 @@ fn an_absent_or_faulty_drive_is_awaited_and_the_others_continue() {
     );
     assert_eq!(attached.len(), 2);
     let absences: Vec<_> =
-        missing_namespaces(&wanted, &seen).iter().map(ToString::to_string).collect();
+        missing_namespaces(&wanted, &observed).iter().map(ToString::to_string).collect();
     let expected = format!("namespace 1 of {} cannot be reached: it is not plugged in", nqn(1));
     assert_eq!(absences, [expected]);
 
-    seen.namespaces.truncate(2);
-    seen.drives[0].fault = Some("it does not answer".into());
+    observed.namespaces.truncate(2);
+    observed.drives[0].fault = Some("it does not answer".into());
     assert_eq!(
-        refused(&wanted, &seen).class(),
+        refused(&wanted, &observed).class(),
         RejectionClass::Lost,
         "no namespace of the allocation can be reached"
     );
     let id = wanted.id;
-    let release = plan(&Desired::Released(id), &seen).unwrap();
+    let release = plan(&Desired::Released(id), &observed).unwrap();
     assert!(
         release.contains(&Step::DeleteNamespace { id: ours(1).id, allocation: id }),
         "the step will fail and be reported"
@@ -317,21 +323,21 @@ fn an_absent_or_faulty_drive_is_awaited_and_the_others_continue() {
 
 #[test]
 fn only_a_replaced_drive_gets_a_successor() {
-    let mut seen = rabbit(6, vec![ours(0), ours(1), ours(2)]);
-    seen.drives[1].fault = Some("another is in its slot".into());
-    seen.replaced.insert(nqn(1));
+    let mut observed = rabbit(6, vec![ours(0), ours(1), ours(2)]);
+    observed.drives[1].fault = Some("another is in its slot".into());
+    observed.replaced.insert(nqn(1));
     let wanted = over(4, 2, &[0, 1, 2]);
-    assert_eq!(creations(&steps(&wanted, &seen)), [(3, 8192, 4)]);
-    assert_eq!(steps(&Allocation { replace: false, ..wanted.clone() }, &seen), []);
+    assert_eq!(creations(&steps(&wanted, &observed)), [(3, 8192, 4)]);
+    assert_eq!(steps(&Allocation { replace: false, ..wanted.clone() }, &observed), []);
 
     // The replacement is created, but the object's status does not name it yet.
-    seen.namespaces.push(ours(3));
+    observed.namespaces.push(ours(3));
     let note = Step::ReplaceNamespace { id: ours(1).id, allocation: wanted.id };
-    assert_eq!(steps(&wanted, &seen), [note]);
-    seen.namespaces[1].owner = NamespaceOwner::Replaced(wanted.id);
-    assert_eq!(steps(&wanted, &seen), []);
-    assert_eq!(missing_namespaces(&wanted, &seen), []);
-    let deleted = plan(&Desired::Released(wanted.id), &seen).unwrap();
+    assert_eq!(steps(&wanted, &observed), [note]);
+    observed.namespaces[1].owner = NamespaceOwner::Replaced(wanted.id);
+    assert_eq!(steps(&wanted, &observed), []);
+    assert_eq!(missing_namespaces(&wanted, &observed), []);
+    let deleted = plan(&Desired::Released(wanted.id), &observed).unwrap();
     let of_it = |step: &&Step| step.drive() == Some(&nqn(1));
     let forget = Step::ForgetNamespace { id: ours(1).id, allocation: wanted.id };
     assert_eq!(
@@ -339,10 +345,10 @@ fn only_a_replaced_drive_gets_a_successor() {
         [&forget],
         "a namespace on a replaced drive is forgotten, not deleted"
     );
-    assert_eq!(deleted.last(), Some(&forget), "after all other steps");
-    seen.replaced.clear();
-    seen.drives[1].fault = None;
-    let deleted = plan(&Desired::Released(wanted.id), &seen).unwrap();
+    assert_eq!(deleted.last(), Some(&forget), "the record is removed after all other steps");
+    observed.replaced.clear();
+    observed.drives[1].fault = None;
+    let deleted = plan(&Desired::Released(wanted.id), &observed).unwrap();
     assert_eq!(
         deleted.iter().filter(of_it).count(),
         3,
@@ -352,35 +358,35 @@ fn only_a_replaced_drive_gets_a_successor() {
 
 #[test]
 fn an_allocation_of_one_drive_or_without_room_gets_no_successor() {
-    let mut seen = rabbit(3, vec![ours(1)]);
-    seen.drives[1].fault = Some("another is in its slot".into());
-    seen.replaced.insert(nqn(1));
-    assert_eq!(refused(&over(1, 1, &[1]), &seen).class(), RejectionClass::Lost);
+    let mut observed = rabbit(3, vec![ours(1)]);
+    observed.drives[1].fault = Some("another is in its slot".into());
+    observed.replaced.insert(nqn(1));
+    assert_eq!(refused(&over(1, 1, &[1]), &observed).class(), RejectionClass::Lost);
 
-    seen.namespaces = vec![ours(0), ours(1)];
-    seen.drives[2].allocated = 100 * MIB;
+    observed.namespaces = vec![ours(0), ours(1)];
+    observed.drives[2].allocated = 100 * MIB;
     let wanted = over(4, 2, &[0, 1]);
-    assert_eq!(steps(&wanted, &seen), []);
-    assert_eq!(missing_namespaces(&wanted, &seen)[0].why, Absence::Replaced);
+    assert_eq!(steps(&wanted, &observed), []);
+    assert_eq!(missing_namespaces(&wanted, &observed)[0].why, Absence::Replaced);
 }
 
 #[test]
 fn an_unfinished_namespace_of_a_replaced_drive_is_forgotten_with_its_allocation() {
     let partial = on(1, NamespaceOwner::Partial(allocation(1).id));
-    let mut seen = rabbit(3, vec![partial.clone()]);
-    seen.replaced.insert(nqn(1));
+    let mut observed = rabbit(3, vec![partial.clone()]);
+    observed.replaced.insert(nqn(1));
     let forget = Step::ForgetNamespace { id: partial.id, allocation: allocation(1).id };
-    assert_eq!(plan(&Desired::Released(allocation(1).id), &seen), Ok(vec![forget]));
+    assert_eq!(plan(&Desired::Released(allocation(1).id), &observed), Ok(vec![forget]));
     let another = AllocationId { index: 9, ..allocation(1).id };
-    assert_eq!(plan(&Desired::Released(another), &seen), Ok(vec![]));
+    assert_eq!(plan(&Desired::Released(another), &observed), Ok(vec![]));
 }
 
 #[test]
 fn deletions_follow_all_detachments() {
     let begun =
         Namespace { access: BTreeSet::new(), ..on(2, NamespaceOwner::Partial(allocation(1).id)) };
-    let seen = rabbit(4, vec![begun, ours(0), ours(1)]);
-    let release = plan(&Desired::Released(allocation(1).id), &seen);
+    let observed = rabbit(4, vec![begun, ours(0), ours(1)]);
+    let release = plan(&Desired::Released(allocation(1).id), &observed);
     let kinds: Vec<_> = release.unwrap().iter().map(Step::kind).collect();
     assert_eq!(kinds, [&["detach"; 4][..], &["delete-namespace"; 3]].concat());
 }
@@ -389,10 +395,10 @@ fn at(slot: u8, name: &str) -> Access {
     Access { endpoint: Endpoint::Compute(slot), node: node(name) }
 }
 
-/// Returns the steps by which the access changes from `seen` to `wanted`.
-fn regranted(wanted: &[Access], seen: &[Access]) -> Vec<String> {
+/// Returns the steps by which the access changes from `observed` to `wanted`.
+fn regranted(wanted: &[Access], observed: &[Access]) -> Vec<String> {
     let wanted = Allocation { access: wanted.iter().cloned().collect(), ..over(1, 1, &[0]) };
-    let access = seen.iter().cloned().map(Into::into).collect();
+    let access = observed.iter().cloned().map(Into::into).collect();
     let namespace = Namespace { access, size: 32_768, members: 1, ..ours(0) };
     lines(plan(&Desired::Allocated(wanted), &rabbit(1, vec![namespace])))
 }
@@ -438,12 +444,16 @@ fn access_belongs_to_an_endpoint_and_not_to_a_name() {
 #[test]
 fn the_record_of_a_vanished_namespace_is_removed_with_its_allocation() {
     let id = allocation(1).id;
-    let mut seen = rabbit(3, Vec::new());
-    seen.vanished.insert(ours(1).id, NamespaceOwner::Ours(id));
+    let mut observed = rabbit(3, Vec::new());
+    observed.vanished.insert(ours(1).id, NamespaceOwner::Ours(id));
     let strike = Step::DeleteNamespace { id: ours(1).id, allocation: id };
-    assert_eq!(plan(&Desired::Released(id), &seen), Ok(vec![strike]));
+    assert_eq!(plan(&Desired::Released(id), &observed), Ok(vec![strike]));
     let another = AllocationId { index: 9, ..id };
-    assert_eq!(plan(&Desired::Released(another), &seen), Ok(vec![]));
-    let missing = missing_namespaces(&over(1, 1, &[1]), &seen);
-    assert_eq!(missing[0].why, Absence::Deleted, "the drive counts, not the record");
+    assert_eq!(plan(&Desired::Released(another), &observed), Ok(vec![]));
+    let missing = missing_namespaces(&over(1, 1, &[1]), &observed);
+    assert_eq!(
+        missing[0].why,
+        Absence::Deleted,
+        "a namespace that its drive does not list is deleted, whatever its record says"
+    );
 }

@@ -1,7 +1,7 @@
 //! Tests the plans after commands were killed: the agent continues from the remains, or creates the object again.
 
 use super::{
-    repair::{device, logical, raid, repaired, seen},
+    repair::{device, logical, observation, raid, repaired},
     *,
 };
 use crate::{
@@ -20,7 +20,7 @@ fn kinds(desired: &Desired, observed: &Observed) -> Vec<&'static str> {
 #[test]
 fn the_mark_of_a_group_that_was_never_created_is_removed_first() {
     let fs = raid(0);
-    let mut observed = seen(&fs, &[], Vec::new());
+    let mut observed = observation(&fs, &[], Vec::new());
     let physical = |nsid, membership| PhysicalVolume { device: device(nsid).path, membership };
     let report = state(&mut observed).report.as_mut().unwrap();
     report.groups.clear();
@@ -38,7 +38,7 @@ fn the_mark_of_a_group_that_was_never_created_is_removed_first() {
 #[test]
 fn the_mark_of_a_device_outside_the_group_is_removed_first() {
     let fs = raid(0);
-    let mut observed = seen(&fs, &[(1, false), (3, false)], vec![logical(0, "partial")]);
+    let mut observed = observation(&fs, &[(1, false), (3, false)], vec![logical(0, "partial")]);
     let new = &mut state(&mut observed).report.as_mut().unwrap().physical[1];
     new.membership = Membership::Marked;
     assert_eq!(
@@ -56,17 +56,17 @@ fn an_empty_group_that_is_not_yet_shared_is_created_again() {
         fs
     };
     let all = [(1, false), (3, false)];
-    let made = |fs: &FileSystem, volumes: Vec<_>, is_shared| {
-        let mut observed = seen(fs, &all, volumes);
+    let next_command = |fs: &FileSystem, volumes: Vec<_>, is_shared| {
+        let mut observed = observation(fs, &all, volumes);
         let group = &mut state(&mut observed).report.as_mut().unwrap().groups[0];
         (group.missing, group.is_shared) = (0, is_shared);
         repaired(fs, &observed)[0].clone()
     };
     let fs = shared("--shared $VG $DEVICE_LIST");
-    assert_eq!(made(&fs, Vec::new(), false), "vgremove vg");
-    assert_eq!(made(&fs, Vec::new(), true), "lvcreate vg/lv-0");
-    assert_eq!(made(&fs, vec![logical(1, "")], false), "lvcreate vg/lv-0");
-    assert_eq!(made(&shared("$VG $DEVICE_LIST"), Vec::new(), false), "lvcreate vg/lv-0");
+    assert_eq!(next_command(&fs, Vec::new(), false), "vgremove vg");
+    assert_eq!(next_command(&fs, Vec::new(), true), "lvcreate vg/lv-0");
+    assert_eq!(next_command(&fs, vec![logical(1, "")], false), "lvcreate vg/lv-0");
+    assert_eq!(next_command(&shared("$VG $DEVICE_LIST"), Vec::new(), false), "lvcreate vg/lv-0");
 }
 
 /// Returns a RAID whose parts are visible, as a killed `lvcreate` leaves it.
@@ -75,7 +75,7 @@ fn half_made(tags: Vec<String>) -> Observed {
     let whole = LogicalVolume { tags, ..logical(0, "") };
     let all = [(1, false), (3, false)];
     let volumes = vec![whole, part("lv-0_rmeta_0"), part("lv-0_rmeta_1")];
-    let mut observed = seen(&raid(0), &all, volumes);
+    let mut observed = observation(&raid(0), &all, volumes);
     state(&mut observed).report.as_mut().unwrap().groups[0].missing = 0;
     state(&mut observed).activation = Activation::Inactive;
     observed
@@ -112,9 +112,9 @@ fn not_active(activation: Activation) -> Observed {
     let tag = LogicalVolume::tag_of(fs_id(0));
     let mut observed = half_made(vec![tag]);
     observed.hooks_open = false;
-    let seen = state(&mut observed);
-    seen.report.as_mut().unwrap().groups[0].volumes.truncate(1);
-    seen.activation = activation;
+    let lvm_state = state(&mut observed);
+    lvm_state.report.as_mut().unwrap().groups[0].volumes.truncate(1);
+    lvm_state.activation = activation;
     observed
 }
 
@@ -142,7 +142,8 @@ fn mappings_of_a_killed_activation_are_removed_before_the_next_activation() {
 #[test]
 fn mappings_of_a_killed_repair_are_removed_before_the_next_repair() {
     let ready = Desired::FileSystemReady(raid(0));
-    let mut observed = seen(&raid(0), &[(1, false), (3, false)], vec![logical(0, "partial")]);
+    let mut observed =
+        observation(&raid(0), &[(1, false), (3, false)], vec![logical(0, "partial")]);
     let name = "vg-lv--0_rmeta_2".to_owned();
     assert_eq!(kinds(&ready, &observed)[0], "repair");
     let Activation::Active(mapped) = &mut state(&mut observed).activation else { unreachable!() };
@@ -161,20 +162,21 @@ fn parts_that_a_repair_replaced_are_removed_before_the_lost_device() {
         let tags = vec![LogicalVolume::tag_of(fs_id(1))];
         vec![LogicalVolume { tags, ..logical(0, "") }, old("lv-0_rimage_1_extracted"), old(other)]
     };
-    let made = |other: &str| seen(&raid(0), &[(1, false), (3, false)], volumes(other));
+    let observation_with =
+        |other: &str| observation(&raid(0), &[(1, false), (3, false)], volumes(other));
     let replaced = ["lvremove vg/lv-0_rimage_1_extracted", "lvremove vg/lv-0_rmeta_1_extracted"];
-    let steps = repaired(&raid(0), &made("lv-0_rmeta_1_extracted"));
+    let steps = repaired(&raid(0), &observation_with("lv-0_rmeta_1_extracted"));
     assert_eq!(steps, [&replaced[..], &["vgreduce vg"]].concat());
-    let mut still = made("lv-0_rmeta_1_extracted");
-    state(&mut still).activation = Activation::Suspended(NUMBER);
+    let mut observed = observation_with("lv-0_rmeta_1_extracted");
+    state(&mut observed).activation = Activation::Suspended(NUMBER);
     assert_eq!(
-        repaired(&raid(0), &still),
+        repaired(&raid(0), &observed),
         ["lvchange vg/lv-0"],
         "the suspended device has the parts open"
     );
     // A part of another volume remains until that volume is repaired, and the lost device stays in the group until
     // then.
-    assert_eq!(repaired(&raid(0), &made("lv-1_rmeta_1_extracted")), replaced[..1]);
+    assert_eq!(repaired(&raid(0), &observation_with("lv-1_rmeta_1_extracted")), replaced[..1]);
 }
 
 #[test]
@@ -189,19 +191,19 @@ fn mappings_of_a_killed_activation_are_removed_at_the_unmount() {
 fn a_mount_of_a_suspended_device_does_not_count_as_unmounted() {
     let mut fs = raid(0);
     fs.kind = FileSystemKind::Raw;
-    let mut asked = Mount { kind: FileSystemKind::Raw, ..mount_of(&fs) };
+    let mut mount = Mount { kind: FileSystemKind::Raw, ..mount_of(&fs) };
     let mut observed = still();
     let raw = MountedThing {
         kind: FileSystemKind::Raw.as_str().into(),
         device: NUMBER,
-        ..there(fs_id(0))
+        ..xfs_mount(fs_id(0))
     };
     let path = PathState::File { empty: false };
     observed.target = Some(TargetState { path, mounted: Some(raw), ..TargetState::default() });
-    assert_eq!(kinds(&Desired::Unmounted(asked.clone()), &observed), ["activate"]);
+    assert_eq!(kinds(&Desired::Unmounted(mount.clone()), &observed), ["activate"]);
     // Without a line that could resume the device, the unmount is rejected until the device is resumed.
-    let MountSource::Volume { volume, .. } = &mut asked.source else { unreachable!() };
+    let MountSource::Volume { volume, .. } = &mut mount.source else { unreachable!() };
     let VolumeLayer::Lvm(lines) = &mut volume.layer else { unreachable!() };
     lines.activate = None;
-    assert_eq!(kinds(&Desired::Unmounted(asked), &observed)[0], "unmount");
+    assert_eq!(kinds(&Desired::Unmounted(mount), &observed)[0], "unmount");
 }

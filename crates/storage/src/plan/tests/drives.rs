@@ -4,12 +4,12 @@ use super::*;
 
 #[test]
 fn the_freest_drive_takes_an_allocation_and_ties_go_to_the_lowest_slot() {
-    for (seen, chosen) in [
+    for (candidates, chosen) in [
         (vec![drive(0, 100 << 20, 0), drive(1, 200 << 20, 0)], 1),
         (vec![drive(0, 200 << 20, 150 << 20), drive(1, 100 << 20, 0)], 1),
         (vec![drive(2, 100 << 20, 0), drive(1, 100 << 20, 0)], 1),
     ] {
-        let steps = lines(plan(&Desired::Allocated(allocation(5000)), &drives(seen)));
+        let steps = lines(plan(&Desired::Allocated(allocation(5000)), &drives(candidates)));
         let expected = format!(
             "create namespace of 8192 bytes on nqn.2026-01.io.warren:p:drive-{chosen} for allocation {}.4",
             uid()
@@ -31,18 +31,19 @@ fn insufficient_capacity_is_rejected_with_numbers() {
     let no = |capacity, observed: &Observed| {
         plan(&Desired::Allocated(allocation(capacity)), observed).unwrap_err()
     };
-    let seen = drives(vec![drive(0, 100 << 20, 60 << 20)]);
-    assert!(matches!(no(0, &seen), Rejection::ZeroCapacity { .. }));
-    assert!(matches!(no(1, &drives(vec![])), Rejection::NoDrives { asked: 1, .. }));
+    let observed = drives(vec![drive(0, 100 << 20, 60 << 20)]);
+    assert!(matches!(no(0, &observed), Rejection::ZeroCapacity { .. }));
+    assert!(matches!(no(1, &drives(vec![])), Rejection::NoDrives { requested: 1, .. }));
     assert_eq!(
-        no(50 << 20, &seen).to_string(),
-        "insufficient capacity: 52428800 bytes asked for, 52428800 on each of 1 drives, and \
-         nqn.2026-01.io.warren:p:drive-0 has 41943040 of 104857600 bytes left: ask for less or free allocations"
+        no(50 << 20, &observed).to_string(),
+        "insufficient capacity: 52428800 bytes are requested, 52428800 on each of 1 drives, but drive \
+         nqn.2026-01.io.warren:p:drive-0 has only 41943040 of 104857600 bytes free: ask for fewer bytes, or delete other allocations"
     );
     // The size, rounded up, must not exceed the free bytes.
-    assert!(matches!(no((40 << 20) + 1, &seen), Rejection::InsufficientCapacity { .. }));
-    assert!(matches!(no(u64::MAX, &seen), Rejection::InsufficientCapacity { .. }));
-    let full = Observed { pool: Some(Pool { available: 30 << 20, promised: 10 << 20 }), ..seen };
+    assert!(matches!(no((40 << 20) + 1, &observed), Rejection::InsufficientCapacity { .. }));
+    assert!(matches!(no(u64::MAX, &observed), Rejection::InsufficientCapacity { .. }));
+    let full =
+        Observed { pool: Some(Pool { available: 30 << 20, promised: 10 << 20 }), ..observed };
     assert!(
         matches!(no(21 << 20, &full), Rejection::PoolFull { promised, .. } if promised == 10 << 20)
     );
@@ -61,7 +62,7 @@ fn insufficient_capacity_is_rejected_with_numbers() {
 #[test]
 fn access_becomes_exactly_the_requested_access() {
     let ours = NamespaceOwner::Ours(allocation(1).id);
-    let seen = |access: &[&str], device| Observed {
+    let observation = |access: &[&str], device| Observed {
         namespaces: vec![
             namespace(1, NamespaceOwner::Foreign("x".into()), &["compute-9"], true),
             namespace(2, ours.clone(), access, device),
@@ -74,11 +75,14 @@ fn access_becomes_exactly_the_requested_access() {
     ];
     let detach = format!("detach namespace {} from compute-9", id(2));
     let plan = |observed: &Observed| lines(plan(&Desired::Allocated(allocation(1)), observed));
-    assert_eq!(plan(&seen(&[], false)), attach_both);
-    assert_eq!(plan(&seen(&["compute-3", "rabbit-1"], true)), [""; 0]);
-    assert_eq!(plan(&seen(&["compute-3", "compute-9"], true)), [attach_both[0].clone(), detach]);
+    assert_eq!(plan(&observation(&[], false)), attach_both);
+    assert_eq!(plan(&observation(&["compute-3", "rabbit-1"], true)), [""; 0]);
+    assert_eq!(
+        plan(&observation(&["compute-3", "compute-9"], true)),
+        [attach_both[0].clone(), detach]
+    );
     // After a reboot, a file drive has one device for all hosts; a real drive has only the rabbit's own device.
-    let rebooted = seen(&["compute-3", "rabbit-1"], false);
+    let rebooted = observation(&["compute-3", "rabbit-1"], false);
     assert_eq!(plan(&rebooted), attach_both[..1]);
     let pool = Some(Pool { available: 1, promised: 0 });
     assert_eq!(plan(&Observed { pool, ..rebooted }), attach_both);

@@ -75,14 +75,14 @@ fn pool(vdevs: Vec<Vdev>, dataset: DatasetState) -> Zpool {
     Zpool { name: POOL.into(), health: PoolHealth::Online, vdevs, resilvered: None, dataset }
 }
 
-fn seen(imported: Option<Zpool>) -> Observed {
+fn observation(imported: Option<Zpool>) -> Observed {
     let zpool = PoolState { devices: vec![device(1), device(2)], imported, ..PoolState::default() };
     let empty = Some(TargetState::default());
     Observed { zpool: Some(zpool), target: empty.clone(), temporary: empty, ..Observed::default() }
 }
 
 fn found(health: PoolHealth, name: &str) -> Observed {
-    let mut observed = seen(None);
+    let mut observed = observation(None);
     let found = vec![FoundPool { name: name.into(), health }];
     observed.zpool.as_mut().unwrap().found = found;
     observed
@@ -115,7 +115,7 @@ fn serving(target: &LustreTarget) -> Observed {
         target: Some(lustre(&format!("{POOL}/ost"))),
         hooks: all_ran(target, &[HookPoint::PostActivate, HookPoint::PostSetup]),
         hooks_open: true,
-        ..seen(Some(whole()))
+        ..observation(Some(whole()))
     }
 }
 
@@ -136,12 +136,12 @@ fn refused(target: &LustreTarget, observed: &Observed) -> String {
 fn a_target_is_made_in_the_order_of_the_sites() {
     let target = with_client();
     assert_eq!(
-        steps_to_ready(&target, &seen(None)),
+        steps_to_ready(&target, &observation(None)),
         [format!(
             "make zpool {POOL}: -O canmount=off -o cachefile=none {POOL} /dev/nvme0n1 /dev/nvme0n2"
         )]
     );
-    let empty = seen(Some(pool(vec![ours(1), ours(2)], DatasetState::Absent)));
+    let empty = observation(Some(pool(vec![ours(1), ours(2)], DatasetState::Absent)));
     assert_eq!(
         steps_to_ready(&target, &empty),
         [
@@ -171,11 +171,11 @@ fn a_target_is_made_in_the_order_of_the_sites() {
 
 #[test]
 fn an_unfinished_target_is_destroyed_and_a_whole_target_stays() {
-    let half = seen(Some(pool(vec![ours(1), ours(2)], DatasetState::HalfMade)));
+    let half = observation(Some(pool(vec![ours(1), ours(2)], DatasetState::HalfMade)));
     let steps = steps_to_ready(&target(), &half);
     assert_eq!(steps[1], format!("destroy unfinished Lustre target {POOL}/ost: {POOL}/ost"));
     assert!(steps[2].starts_with("make Lustre target"), "{steps:?}");
-    let steps = steps_to_ready(&target(), &seen(Some(whole())));
+    let steps = steps_to_ready(&target(), &observation(Some(whole())));
     assert!(!steps.iter().any(|step| step.contains("Lustre target")), "{steps:?}");
     let mut unformatted = target();
     unformatted.lines.mkfs = None;
@@ -221,17 +221,17 @@ fn a_target_is_torn_down_in_the_order_of_the_sites() {
             format!("forget hook records {}", target.scope().as_str()),
         ]
     );
-    assert!(steps_to_gone(&target, &seen(None)).is_empty());
+    assert!(steps_to_gone(&target, &observation(None)).is_empty());
 }
 
 /// After a restart of the node, the target is mounted again only for hooks that still need the mount.
 #[test]
 fn tear_down_hooks_see_the_target_once_more() {
     let target = target();
-    let open = Observed { hooks_open: true, ..seen(Some(whole())) };
+    let open = Observed { hooks_open: true, ..observation(Some(whole())) };
     let again = format!("mount lustre {POOL}/ost on {TARGET}: {POOL}/ost {TARGET}");
     assert_eq!(steps_to_gone(&target, &open)[1], again);
-    let none = Observed { hooks_open: true, ..seen(None) };
+    let none = Observed { hooks_open: true, ..observation(None) };
     assert_eq!(
         steps_to_gone(&target, &none),
         [format!("forget hook records {}", target.scope().as_str())]
@@ -258,7 +258,7 @@ fn a_pool_with_other_devices_is_left_alone() {
     let strange = vdev("/dev/sda1", "ONLINE", VdevDevice::Foreign);
     let gone = || vdev("12728", "UNAVAIL", VdevDevice::Missing);
     let text = |vdevs| {
-        let observed = seen(Some(pool(vdevs, DatasetState::Whole)));
+        let observed = observation(Some(pool(vdevs, DatasetState::Whole)));
         let rejection = plan(&Desired::TargetGone(target()), &observed).unwrap_err();
         assert_eq!(rejection.class(), RejectionClass::Foreign);
         assert_eq!(refused(&target(), &observed), rejection.to_string());
@@ -267,7 +267,7 @@ fn a_pool_with_other_devices_is_left_alone() {
     let message = text(vec![ours(1), ours(2), strange]);
     assert!(message.contains(POOL) && message.contains("it lies on /dev/sda1"), "{message}");
     assert!(text(vec![ours(1)]).contains("it lacks /dev/nvme0n2"));
-    assert!(text(vec![gone(), gone()]).contains("not made of exactly"));
+    assert!(text(vec![gone(), gone()]).contains("does not consist of exactly"));
     assert!(text(vec![]).contains("/dev/nvme0n1, /dev/nvme0n2"));
 
     let message = refused(&target(), &found(PoolHealth::Online, "tank"));
@@ -280,7 +280,7 @@ fn a_pool_with_other_devices_is_left_alone() {
 
 #[test]
 fn a_pool_is_created_only_on_all_its_devices_and_a_broken_pool_is_rejected() {
-    let mut lacking = seen(None);
+    let mut lacking = observation(None);
     let state = lacking.zpool.as_mut().unwrap();
     (state.devices, state.missing) = (vec![device(1)], vec![id(2)]);
     let rejection = plan(&Desired::TargetReady(target()), &lacking).unwrap_err();
@@ -291,7 +291,7 @@ fn a_pool_is_created_only_on_all_its_devices_and_a_broken_pool_is_rejected() {
             .contains("is SUSPENDED: bring its drives back")
     );
     let broken = Zpool { health: broken, ..whole() };
-    assert!(refused(&target(), &seen(Some(broken))).contains("SUSPENDED"));
+    assert!(refused(&target(), &observation(Some(broken))).contains("SUSPENDED"));
 }
 
 /// All drives are absent. The pool may be ours, and no other owner of it is known on this node: the agent
@@ -306,7 +306,7 @@ fn a_pool_that_has_lost_all_devices_is_broken_and_not_foreign() {
             vdev("77", "UNAVAIL", VdevDevice::Missing),
             vdev("/x", "ONLINE", VdevDevice::Missing),
         ];
-        let mut observed = seen(Some(Zpool { health, ..pool(vdevs, DatasetState::Whole) }));
+        let mut observed = observation(Some(Zpool { health, ..pool(vdevs, DatasetState::Whole) }));
         let state = observed.zpool.as_mut().unwrap();
         (state.devices, state.missing) = (Vec::new(), vec![id(1), id(2)]);
         for desired in [Desired::TargetReady(target()), Desired::TargetGone(target())] {

@@ -27,13 +27,13 @@ fn an_unread_device_is_not_blank() {
     let unseen = VolumeState { signature: None, ..visible(Signature::Blank) };
     let observed = Observed { volume: Some(unseen), ..Observed::default() };
     let device = || "/dev/loop7".into();
-    let made = plan(&Desired::FileSystemReady(file_system()), &observed);
-    assert_eq!(made, Err(Rejection::NotLookedAt { device: device() }));
+    let planned = plan(&Desired::FileSystemReady(file_system()), &observed);
+    assert_eq!(planned, Err(Rejection::SignatureUnread { device: device() }));
     let mounted = plan(&Desired::Mounted(mount()), &observed);
-    assert_eq!(mounted, Err(Rejection::NotLookedAt { device: device() }));
-    let text = made.unwrap_err().to_string();
+    assert_eq!(mounted, Err(Rejection::SignatureUnread { device: device() }));
+    let text = planned.unwrap_err().to_string();
     let (what, remedy) =
-        ("/dev/loop7 could not be read", "the agent tries again; if this stays, check");
+        ("/dev/loop7 could not be read", "the agent tries again; if the error persists, check");
     assert!(text.starts_with(what) && text.contains(remedy), "{text}");
 }
 
@@ -74,7 +74,7 @@ fn hooks_of_a_file_system_run_again_once_it_was_torn_down_or_is_made_anew() {
     let ran = |phases: &[HookPoint]| -> BTreeSet<HookId> {
         phases.iter().map(|phase| HookId { scope: fs.scope(), phase: *phase, index: 0 }).collect()
     };
-    let seen = |signature, phases: &[HookPoint]| Observed {
+    let observation = |signature, phases: &[HookPoint]| Observed {
         volume: Some(visible(signature)),
         hooks: ran(phases),
         hooks_open: true,
@@ -87,14 +87,14 @@ fn hooks_of_a_file_system_run_again_once_it_was_torn_down_or_is_made_anew() {
     );
     let again = "run hook postActivate[0]: true";
     let ours = || Signature::Ours(fs_id(0));
-    assert_eq!(steps(&seen(ours(), &[HookPoint::PostActivate])), [""; 0]);
+    assert_eq!(steps(&observation(ours(), &[HookPoint::PostActivate])), [""; 0]);
     assert_eq!(
-        steps(&seen(ours(), &[HookPoint::PostActivate, HookPoint::PreDeactivate])),
+        steps(&observation(ours(), &[HookPoint::PostActivate, HookPoint::PreDeactivate])),
         [&forget, &open, again]
     );
     let make = format!("make xfs {} on /dev/loop7: -q /dev/loop7", fs_id(0));
     assert_eq!(
-        steps(&seen(Signature::Blank, &[HookPoint::PostActivate])),
+        steps(&observation(Signature::Blank, &[HookPoint::PostActivate])),
         [&forget, &open, &make, again]
     );
 }

@@ -13,17 +13,21 @@ fn a_mount_runs_its_hooks_in_order() {
         hook(HookPoint::PreMount),
         "create mount point /mnt/nnf/wf-0".into(),
         "mount xfs /dev/loop7 on /mnt/nnf/wf-0: /dev/loop7 /mnt/nnf/wf-0".into(),
-        "give /mnt/nnf/wf-0 to 5:6".into(),
+        "change the owner of /mnt/nnf/wf-0 to 5:6".into(),
         hook(HookPoint::PostMount),
     ];
-    assert_eq!(lines(plan(&Desired::Mounted(mount()), &seen(TargetState::default()))), expected);
+    assert_eq!(
+        lines(plan(&Desired::Mounted(mount()), &observation(TargetState::default()))),
+        expected
+    );
 }
 
 #[test]
 fn an_unmount_runs_its_hooks_in_order_and_drops_their_records() {
     let hook =
         |phase: HookPoint| format!("run hook {}[0]: run /dev/loop7 /mnt/nnf/wf-0", phase.as_str());
-    let observed = Observed { hooks_open: true, ..seen(mounted_by(Owner { uid: 5, gid: 6 })) };
+    let observed =
+        Observed { hooks_open: true, ..observation(mounted_by(Owner { uid: 5, gid: 6 })) };
     let expected = [
         hook(HookPoint::PreUnmount),
         "unmount /mnt/nnf/wf-0: /mnt/nnf/wf-0".into(),
@@ -33,7 +37,7 @@ fn an_unmount_runs_its_hooks_in_order_and_drops_their_records() {
     let unmounted = Observed {
         hooks: ran(&mount(), &[HookPoint::PreUnmount]),
         hooks_open: true,
-        ..seen(TargetState::default())
+        ..observation(TargetState::default())
     };
     let rest = [
         hook(HookPoint::PostUnmount),
@@ -58,12 +62,15 @@ fn an_interrupted_mount_continues_with_the_next_step() {
     let mount = mount();
     let before =
         ran(&mount, &[HookPoint::PreActivate, HookPoint::PostActivate, HookPoint::PreMount]);
-    let cut =
-        Observed { hooks: before, hooks_open: true, ..seen(mounted_by(Owner { uid: 0, gid: 0 })) };
+    let cut = Observed {
+        hooks: before,
+        hooks_open: true,
+        ..observation(mounted_by(Owner { uid: 0, gid: 0 }))
+    };
     let steps = lines(plan(&Desired::Mounted(mount.clone()), &cut));
     assert_eq!(steps.len(), 2, "{steps:?}");
     assert!(
-        steps[0].starts_with("give") && steps[1].starts_with("run hook postMount"),
+        steps[0].starts_with("change the owner") && steps[1].starts_with("run hook postMount"),
         "{steps:?}"
     );
     let all = ran(
@@ -75,9 +82,12 @@ fn an_interrupted_mount_continues_with_the_next_step() {
             HookPoint::PostMount,
         ],
     );
-    let done =
-        Observed { hooks: all, hooks_open: true, ..seen(mounted_by(Owner { uid: 5, gid: 6 })) };
-    assert_eq!(plan(&Desired::Mounted(mount), &done), Ok(vec![]));
+    let after_tear_down = Observed {
+        hooks: all,
+        hooks_open: true,
+        ..observation(mounted_by(Owner { uid: 5, gid: 6 }))
+    };
+    assert_eq!(plan(&Desired::Mounted(mount), &after_tear_down), Ok(vec![]));
 }
 
 #[test]
@@ -89,44 +99,50 @@ fn an_interrupted_unmount_continues_with_the_next_step() {
             &[HookPoint::PreActivate, HookPoint::PreUnmount, HookPoint::PostUnmount],
         ),
         hooks_open: true,
-        ..seen(TargetState::default())
+        ..observation(TargetState::default())
     };
     let steps = lines(plan(&Desired::Unmounted(mount.clone()), &cut));
     assert_eq!(steps.len(), 3, "{steps:?}");
     assert!(steps[0].starts_with("run hook preDeactivate"), "{steps:?}");
     // Either the mount was never made, or its tear-down is complete.
-    assert_eq!(plan(&Desired::Unmounted(mount), &seen(TargetState::default())), Ok(vec![]));
+    assert_eq!(plan(&Desired::Unmounted(mount), &observation(TargetState::default())), Ok(vec![]));
 }
 
 #[test]
 fn empty_lines_skip_the_step_and_its_checks() {
     let skipped = Mount { mount: None, unmount: None, owner: None, hooks: Vec::new(), ..mount() };
     let foreign =
-        TargetState { mounted: Some(there(fs_id(9))), ..mounted_by(Owner { uid: 0, gid: 0 }) };
+        TargetState { mounted: Some(xfs_mount(fs_id(9))), ..mounted_by(Owner { uid: 0, gid: 0 }) };
     for desired in [Desired::Mounted(skipped.clone()), Desired::Unmounted(skipped)] {
-        assert_eq!(plan(&desired, &seen(foreign.clone())), Ok(vec![]));
+        assert_eq!(plan(&desired, &observation(foreign.clone())), Ok(vec![]));
     }
 }
 
 #[test]
 fn a_mount_that_is_not_the_desired_mount_is_rejected_and_not_unmounted() {
     let bare = Mount { hooks: Vec::new(), owner: None, ..mount() };
-    let at = |there: MountedThing| {
-        seen(TargetState { mounted: Some(there), ..mounted_by(Owner { uid: 0, gid: 0 }) })
+    let at = |existing: MountedThing| {
+        observation(TargetState { mounted: Some(existing), ..mounted_by(Owner { uid: 0, gid: 0 }) })
     };
-    let unreadable =
-        MountedThing { superblock: Superblock::Unknown, namespace: Some(id(1)), ..there(fs_id(0)) };
-    for ours in [there(fs_id(0)), unreadable] {
+    let unreadable = MountedThing {
+        superblock: Superblock::Unknown,
+        namespace: Some(id(1)),
+        ..xfs_mount(fs_id(0))
+    };
+    for ours in [xfs_mount(fs_id(0)), unreadable] {
         assert_eq!(plan(&Desired::Mounted(bare.clone()), &at(ours.clone())), Ok(vec![]));
         assert_eq!(plan(&Desired::Unmounted(bare.clone()), &at(ours)).unwrap().len(), 2);
     }
-    let subdirectory = MountedThing { root: "/sub".into(), ..there(fs_id(0)) };
-    let ext4 = MountedThing { kind: "ext4".into(), ..there(fs_id(0)) };
+    let subdirectory = MountedThing { root: "/sub".into(), ..xfs_mount(fs_id(0)) };
+    let ext4 = MountedThing { kind: "ext4".into(), ..xfs_mount(fs_id(0)) };
     let elsewhere = MountedThing { namespace: Some(id(2)), ..unknown() };
     // An admin created another file system on our namespace.
-    let remade =
-        MountedThing { superblock: Superblock::Foreign, namespace: Some(id(1)), ..there(fs_id(0)) };
-    for other in [there(fs_id(1)), subdirectory, ext4, elsewhere, remade] {
+    let remade = MountedThing {
+        superblock: Superblock::Foreign,
+        namespace: Some(id(1)),
+        ..xfs_mount(fs_id(0))
+    };
+    for other in [xfs_mount(fs_id(1)), subdirectory, ext4, elsewhere, remade] {
         let rejection = plan(&Desired::Mounted(bare.clone()), &at(other.clone())).unwrap_err();
         assert!(matches!(rejection, Rejection::Occupied { .. }), "{other:?}");
         assert_eq!(rejection.class(), RejectionClass::InTheWay);
@@ -149,7 +165,7 @@ fn a_raw_device_is_owned_by_root_again_after_its_unmount() {
         kind: "none".into(),
         superblock: Superblock::Unknown,
         namespace: Some(id(1)),
-        ..there(fs_id(0))
+        ..xfs_mount(fs_id(0))
     };
     let target = TargetState {
         path: PathState::BlockDevice,
@@ -157,11 +173,11 @@ fn a_raw_device_is_owned_by_root_again_after_its_unmount() {
         ..mounted_by(Owner { uid: 5, gid: 6 })
     };
     let expected = [
-        "give /mnt/nnf/wf-0 to 0:0",
+        "change the owner of /mnt/nnf/wf-0 to 0:0",
         "unmount /mnt/nnf/wf-0: /mnt/nnf/wf-0",
         "remove mount point /mnt/nnf/wf-0",
     ];
-    assert_eq!(lines(plan(&Desired::Unmounted(raw), &seen(target))), expected);
+    assert_eq!(lines(plan(&Desired::Unmounted(raw), &observation(target))), expected);
 }
 
 #[test]
@@ -202,23 +218,26 @@ fn a_file_is_written_into_the_mount_until_it_has_its_contents() {
         Mount { kind: FileSystemKind::Lustre, source, hooks, file: wanted.clone(), ..mount() };
     let steps = |mount: &Mount, observed| lines(plan(&Desired::Mounted(mount.clone()), &observed));
     let written = "write /mnt/nnf/wf-0/.nnf-servers.json for 5:6";
-    let all = steps(&lustre, seen(TargetState::default()));
-    assert_eq!(all[all.len() - 2..], ["give /mnt/nnf/wf-0 to 5:6", written]);
+    let all = steps(&lustre, observation(TargetState::default()));
+    assert_eq!(all[all.len() - 2..], ["change the owner of /mnt/nnf/wf-0 to 5:6", written]);
 
-    let there = MountedThing {
+    let existing = MountedThing {
         source: "10.0.0.1@tcp:/fs".into(),
         kind: "lustre".into(),
         root: "/".into(),
         ..unknown()
     };
-    let on = TargetState { mounted: Some(there), ..mounted_by(ours) };
-    let with = |file| Observed { file, ..seen(on.clone()) };
+    let on = TargetState { mounted: Some(existing), ..mounted_by(ours) };
+    let with = |file| Observed { file, ..observation(on.clone()) };
     assert!(steps(&lustre, with(wanted)).is_empty());
     for other in [None, file("{", ours), file("{}\n", roots)] {
         assert_eq!(steps(&lustre, with(other)), [written]);
     }
     let skipped = Mount { mount: None, ..lustre };
-    assert!(steps(&skipped, seen(TargetState::default())).is_empty(), "not beneath a mount");
+    assert!(
+        steps(&skipped, observation(TargetState::default())).is_empty(),
+        "the file is not written without a mount"
+    );
 }
 
 #[test]
@@ -231,7 +250,7 @@ fn a_lustre_client_mounts_its_source() {
         owner: None,
         ..mount()
     };
-    let steps = lines(plan(&Desired::Mounted(lustre), &seen(TargetState::default())));
+    let steps = lines(plan(&Desired::Mounted(lustre), &observation(TargetState::default())));
     assert_eq!(
         steps[1],
         "mount lustre 10.0.0.1@tcp:/fs on /mnt/nnf/wf-0: 10.0.0.1@tcp:/fs /mnt/nnf/wf-0"
@@ -247,7 +266,7 @@ fn a_lustre_client_is_known_by_its_servers_address() {
         ("host:/fs", "host:/fs", "lustre", true),
         ("host:/fs", "host:/fs", "nfs", false),
     ] {
-        let there = MountedThing { source: source.into(), kind: kind.into(), ..unknown() };
-        assert_eq!(mount::is_client(wanted, &there), is_it, "{wanted}: {kind} {source}");
+        let existing = MountedThing { source: source.into(), kind: kind.into(), ..unknown() };
+        assert_eq!(mount::is_client(wanted, &existing), is_it, "{wanted}: {kind} {source}");
     }
 }

@@ -54,8 +54,8 @@ fn the_lock_space_of_a_group_that_is_gone_is_dropped() {
     assert_eq!(collected(&[], &leftovers()), expected);
     let group = VolumeGroup { name: GROUP.into(), ..VolumeGroup::default() };
     let (devices, unattached, lost) = (Vec::new(), Vec::new(), Vec::new());
-    let there = OwnGroup { group, allocation: None, devices, unattached, lost };
-    assert_eq!(collected(&[], &Observed { groups: vec![there], ..leftovers() }), [""; 0]);
+    let own_group = OwnGroup { group, allocation: None, devices, unattached, lost };
+    assert_eq!(collected(&[], &Observed { groups: vec![own_group], ..leftovers() }), [""; 0]);
 }
 
 /// A group that was not found may lie on a drive that does not answer, or on a namespace that is not attached.

@@ -58,7 +58,7 @@ pub(super) fn logical(index: u32, trouble: &str) -> LogicalVolume {
 }
 
 /// Returns an observation of the group without namespace 2; `members` are the devices that the group still has.
-pub(super) fn seen(
+pub(super) fn observation(
     of: &FileSystem,
     members: &[(u32, bool)],
     volumes: Vec<LogicalVolume>,
@@ -108,7 +108,7 @@ pub(super) fn repaired(of: &FileSystem, observed: &Observed) -> Vec<String> {
 fn every_volume_of_a_group_is_repaired_and_the_last_repair_removes_the_lost_device() {
     let (first, second) = (raid(0), raid(1));
     let both = || vec![logical(0, "partial"), logical(1, "partial")];
-    let new = repaired(&first, &seen(&first, &[(1, false)], both()));
+    let new = repaired(&first, &observation(&first, &[(1, false)], both()));
     assert_eq!(
         new,
         ["pvcreate /dev/nvme3n1", "vgextend /dev/nvme3n1", "lvconvert --repair vg/lv-0"]
@@ -116,11 +116,11 @@ fn every_volume_of_a_group_is_repaired_and_the_last_repair_removes_the_lost_devi
     let all = [(1, false), (3, false)];
     let second_partial = || vec![logical(0, ""), logical(1, "partial")];
     assert_eq!(
-        repaired(&first, &seen(&first, &all, second_partial())),
+        repaired(&first, &observation(&first, &all, second_partial())),
         [""; 0],
         "the lost device stays in the group until the other volume is repaired"
     );
-    let last = repaired(&second, &seen(&second, &all, second_partial()));
+    let last = repaired(&second, &observation(&second, &all, second_partial()));
     assert_eq!(last, ["lvconvert --repair vg/lv-1", "vgreduce vg"]);
 }
 
@@ -128,23 +128,23 @@ fn every_volume_of_a_group_is_repaired_and_the_last_repair_removes_the_lost_devi
 fn an_interrupted_repair_continues_with_the_next_step() {
     let fs = raid(0);
     let all = [(1, false), (3, false)];
-    let extended = repaired(&fs, &seen(&fs, &all, vec![logical(0, "partial")]));
+    let extended = repaired(&fs, &observation(&fs, &all, vec![logical(0, "partial")]));
     assert_eq!(extended, ["lvconvert --repair vg/lv-0", "vgreduce vg"]);
-    let converted = repaired(&fs, &seen(&fs, &all, vec![logical(0, "")]));
+    let converted = repaired(&fs, &observation(&fs, &all, vec![logical(0, "")]));
     assert_eq!(converted, ["vgreduce vg"]);
 }
 
 #[test]
 fn a_returned_device_is_not_added_again() {
     let fs = raid(0);
-    let back = seen(&fs, &[(1, false), (3, true)], vec![logical(0, "partial")]);
-    assert_eq!(repaired(&fs, &back), [""; 0]);
+    let returned = observation(&fs, &[(1, false), (3, true)], vec![logical(0, "partial")]);
+    assert_eq!(repaired(&fs, &returned), [""; 0]);
 }
 
 #[test]
 fn a_volume_that_lost_a_device_is_removed_without_activation() {
     let fs = raid(0);
-    let mut observed = seen(&fs, &[(1, false)], vec![logical(0, "partial")]);
+    let mut observed = observation(&fs, &[(1, false)], vec![logical(0, "partial")]);
     let state = observed.volume.as_mut().unwrap();
     (state.devices, state.missing) = (vec![device(1)], vec![id(3)]);
     state.signature = None;

@@ -8,7 +8,7 @@ use crate::observed::{Activation, LvmReport, LvmState, Mapped};
 #[test]
 fn an_unmount_removes_only_uncovered_mounts_of_its_own() {
     let bare = Mount { hooks: Vec::new(), owner: None, ..mount() };
-    let (ours, foreign) = (there(fs_id(0)), tmpfs());
+    let (ours, foreign) = (xfs_mount(fs_id(0)), tmpfs());
     let unmount = "unmount /mnt/nnf/wf-0: /mnt/nnf/wf-0";
     let remove = "remove mount point /mnt/nnf/wf-0";
     let covered = Err("/mnt/nnf/wf-0");
@@ -32,7 +32,7 @@ fn an_unmount_removes_only_uncovered_mounts_of_its_own() {
             beneath: stack.collect(),
             ..TargetState::default()
         };
-        let steps = plan(&Desired::Unmounted(bare.clone()), &seen(target.clone()));
+        let steps = plan(&Desired::Unmounted(bare.clone()), &observation(target.clone()));
         assert_eq!(steps_or_cover(steps), as_text(expected), "{target:?}");
 
         // The temporary mount of a file system is treated like any other mount.
@@ -40,8 +40,11 @@ fn an_unmount_removes_only_uncovered_mounts_of_its_own() {
             temporary: point("/mnt/nnf/wf-0"),
             ..file_system()
         });
-        let observed =
-            Observed { target: None, temporary: Some(target.clone()), ..seen(target.clone()) };
+        let observed = Observed {
+            target: None,
+            temporary: Some(target.clone()),
+            ..observation(target.clone())
+        };
         assert_eq!(steps_or_cover(plan(&gone, &observed)), as_text(expected), "{target:?}");
     }
 }
@@ -66,19 +69,19 @@ fn an_unreachable_mount_is_reported_as_covered() {
     let bare = Mount { hooks: Vec::new(), ..mount() };
     let at = |path: PathState, beneath: Vec<MountedThing>| {
         let target = TargetState { path, beneath, ..TargetState::default() };
-        steps_or_cover(plan(&Desired::Unmounted(bare.clone()), &seen(target)))
+        steps_or_cover(plan(&Desired::Unmounted(bare.clone()), &observation(target)))
     };
     let through = || PathState::ThroughMount { at: "/mnt/nnf/parent".into() };
-    assert_eq!(at(through(), vec![there(fs_id(0))]), Err("/mnt/nnf/parent".into()));
-    assert_eq!(at(through(), vec![tmpfs(), there(fs_id(1))]), Ok(vec![]));
-    assert_eq!(at(PathState::Absent, vec![there(fs_id(0))]), Err("/mnt/nnf".into()));
+    assert_eq!(at(through(), vec![xfs_mount(fs_id(0))]), Err("/mnt/nnf/parent".into()));
+    assert_eq!(at(through(), vec![tmpfs(), xfs_mount(fs_id(1))]), Ok(vec![]));
+    assert_eq!(at(PathState::Absent, vec![xfs_mount(fs_id(0))]), Err("/mnt/nnf".into()));
 }
 
 /// The hooks of our mount, which no longer exists, run; the foreign mount in its place stays.
 #[test]
 fn hooks_of_a_mount_that_a_foreign_mount_replaced_still_run() {
     let target = TargetState { mounted: Some(tmpfs()), ..mounted_by(Owner { uid: 0, gid: 0 }) };
-    let observed = Observed { hooks_open: true, ..seen(target) };
+    let observed = Observed { hooks_open: true, ..observation(target) };
     let steps = lines(plan(&Desired::Unmounted(mount()), &observed));
     let hooks = [
         HookPoint::PreUnmount,
@@ -95,10 +98,10 @@ fn hooks_of_a_mount_that_a_foreign_mount_replaced_still_run() {
 fn only_mounts_unmounts_the_last_mount_first() {
     let anonymous = unknown();
     let mounts = vec![
-        (point("/mnt/nnf/a"), there(fs_id(0))),
+        (point("/mnt/nnf/a"), xfs_mount(fs_id(0))),
         (point("/mnt/nnf/theirs"), anonymous),
-        (point("/mnt/nnf/a/b"), there(fs_id(1))),
-        (point("/mnt/nnf/kept"), there(fs_id(2))),
+        (point("/mnt/nnf/a/b"), xfs_mount(fs_id(1))),
+        (point("/mnt/nnf/kept"), xfs_mount(fs_id(2))),
     ];
     let observed = Observed { mounts, ..Observed::default() };
     let expected = [
@@ -115,7 +118,7 @@ fn only_mounts_unmounts_the_last_mount_first() {
 
 #[test]
 fn only_mounts_rejects_a_covered_mount_after_all_other_unmounts() {
-    let ours = |path, index| (point(path), there(fs_id(index)));
+    let ours = |path, index| (point(path), xfs_mount(fs_id(index)));
     let mounts = [
         ours("/mnt/nnf/same", 0),
         ours("/mnt/nnf/wf/node-0", 1),

@@ -3,13 +3,13 @@
 use super::*;
 
 fn mounted(
-    asked_read_only: bool,
+    is_mounted_read_only: bool,
     is_read_only: bool,
     answer: Answer,
 ) -> Option<Vec<FileSystemFacts>> {
     let device = DeviceNumber { major: 7, minor: 2 };
     let (target, kind) = ("/mnt/nnf/a".into(), "xfs".into());
-    Some(vec![FileSystemFacts { target, device, kind, asked_read_only, is_read_only, answer }])
+    Some(vec![FileSystemFacts { target, device, kind, is_mounted_read_only, is_read_only, answer }])
 }
 
 #[test]

@@ -96,9 +96,9 @@ impl Admin {
                 let why = format!("NSIDs do not ascend after {after}");
                 return Err(AdminError::Malformed { what: "Identify CNS 10h", why });
             }
-            let whole = found.len() == page.len();
+            let is_page_full = found.len() == page.len();
             all.extend(found);
-            if !whole {
+            if !is_page_full {
                 return Ok(all);
             }
         }

@@ -29,7 +29,7 @@ use crate::{
 
 /// Time within which a namespace must become a block device after it was attached to the rabbit.
 const APPEARS_WITHIN: Duration = Duration::from_secs(10);
-/// Time to wait for the drive's announcement of a namespace before asking the kernel to rescan.
+/// Time to wait for the drive's announcement of a namespace before a rescan is started.
 const ANNOUNCED_WITHIN: Duration = Duration::from_secs(2);
 
 /// Deadline of zeroing: a drive writes at least some hundred MB/s, and has at most some TB.
@@ -59,8 +59,8 @@ impl NvmeDrives {
     ) -> Result<T, StepError> {
         let drive = self.drive(nqn)?;
         let system = StepError::system(call, target);
-        let done = self.changes.run_longer(more, &nqn.to_string(), move || work(&drive));
-        done.map_err(system)?.map_err(|error| failed(call, target, error))
+        let outcome = self.changes.run_longer(more, &nqn.to_string(), move || work(&drive));
+        outcome.map_err(system)?.map_err(|error| failed(call, target, error))
     }
 
     /// Waits until the kernel shows the block device of a namespace that was attached to the rabbit.
@@ -70,12 +70,12 @@ impl NvmeDrives {
         let begun = Instant::now();
         while begun.elapsed() < APPEARS_WITHIN {
             let is_it = |block: &BlockNode| managed.is_recorded(block);
-            // Usually the drive announces the namespace to the kernel; if the announcement does not come, ask the
-            // kernel to rescan.
+            // Usually the drive announces the namespace to the kernel; if the announcement does not come, start a
+            // rescan.
             let found = if begun.elapsed() < ANNOUNCED_WITHIN {
                 self.reach.find(id, is_it)
             } else {
-                let found = self.reach.find_patiently(slice::from_ref(id), is_it);
+                let found = self.reach.find_with_rescan(slice::from_ref(id), is_it);
                 found.map(|devices| devices.into_iter().flatten().next())
             };
             if let Some(found) = found.map_err(system)? {
@@ -168,8 +168,9 @@ impl Drives for NvmeDrives {
             }
             Step::ReplaceNamespace { id, allocation } => {
                 let ledger = self.ledgers.ledger(&id.subsystem);
-                let noted = ledger.and_then(|ledger| ledger.record_replaced(id.nsid, *allocation));
-                noted.map_err(StepError::system("note the successor of", id))
+                let recorded =
+                    ledger.and_then(|ledger| ledger.record_replaced(id.nsid, *allocation));
+                recorded.map_err(StepError::system("record the successor of", id))
             }
             Step::ForgetNamespace { id, allocation } => self.forget(id, *allocation),
             Step::DeleteNamespace { id, allocation } => {
@@ -221,10 +222,10 @@ impl NvmeDrives {
         endpoint: Endpoint,
         node: &NodeName,
     ) -> Result<(), StepError> {
-        let (nsid, named) = (id.nsid, node.clone());
+        let (nsid, node_name) = (id.nsid, node.clone());
         self.change("attach namespace", id, &id.subsystem, move |managed| {
             managed.physical.check_bound(endpoint).map_err(DriveError::Unfit)?;
-            managed.physical.drive.attach(nsid, endpoint, &named)
+            managed.physical.drive.attach(nsid, endpoint, &node_name)
         })?;
         match endpoint {
             Endpoint::Rabbit => self.wait_for_device(id).map(drop),
@@ -236,9 +237,9 @@ impl NvmeDrives {
         if *node == self.node {
             self.require_unused("detach namespace", id)?;
         }
-        let (nsid, named) = (id.nsid, node.clone());
+        let (nsid, node_name) = (id.nsid, node.clone());
         self.change("detach namespace", id, &id.subsystem, move |managed| {
-            managed.physical.drive.detach(nsid, &named)
+            managed.physical.drive.detach(nsid, &node_name)
         })
     }
 }

@@ -1,6 +1,6 @@
 //! Reads, creates, attaches, detaches, erases and deletes the namespaces of one drive.
 //!
-//! A change to a namespace asks the drive only about that namespace: otherwise the number of commands for many
+//! A change to a namespace reads only that namespace from the drive: otherwise the number of commands for many
 //! simultaneous allocations would grow with the square of their number.
 
 mod access;

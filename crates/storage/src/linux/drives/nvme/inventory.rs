@@ -37,7 +37,7 @@ const NOT_MANAGED: &str = "it no longer supports namespace management";
 
 impl NvmeDrives {
     /// Reads all drives in parallel, and returns them in the order of their NQNs. Allocations that are made at the same
-    /// time share one observation: otherwise each allocation would ask the drives about the namespaces of all others.
+    /// time share one observation: otherwise each allocation would read the namespaces of all others from the drives.
     pub(super) fn look(&self) -> Result<Observed, ObserveError> {
         self.shared.take(|| self.look_at_all())
     }
@@ -46,13 +46,13 @@ impl NvmeDrives {
         let Plugged { drives: plugged, unread } = self.plugged().map_err(unreadable)?;
         let blocks = self.reach.sysfs.blocks().map_err(unreadable)?;
         let answers: Vec<_> = thread::scope(|scope| {
-            let ask = |drive: &Arc<Managed>| {
+            let start_read = |drive: &Arc<Managed>| {
                 let (drive, blocks) = (Arc::clone(drive), blocks.clone());
-                scope.spawn(move || self.ask(&drive, &blocks))
+                scope.spawn(move || self.read_drive(&drive, &blocks))
             };
-            let asked: Vec<_> = plugged.iter().map(ask).collect();
+            let threads: Vec<_> = plugged.iter().map(start_read).collect();
             let panicked = || Err("the agent panicked while it read this drive".to_owned());
-            asked.into_iter().map(|thread| thread.join().unwrap_or_else(|_| panicked())).collect()
+            threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| panicked())).collect()
         });
         let mut inventory = Observed::default();
         for (drive, answer) in plugged.iter().zip(answers) {
@@ -66,14 +66,16 @@ impl NvmeDrives {
     }
 
     /// Reads one drive within the deadline. Fails while an earlier change to the drive has not ended.
-    fn ask(&self, drive: &Arc<Managed>, blocks: &[BlockNode]) -> Result<Reading, Fault> {
-        let (asked, blocks) = (Arc::clone(drive), blocks.to_vec());
+    fn read_drive(&self, drive: &Arc<Managed>, blocks: &[BlockNode]) -> Result<Reading, Fault> {
+        let (managed, blocks) = (Arc::clone(drive), blocks.to_vec());
         let name = drive.physical.node.nqn.to_string();
         // A running change may change the drive's answers at any moment, above all which hosts have access.
         if let Some(unended) = self.changes.unended(&name) {
             return Err(unended.to_string());
         }
-        self.calls.run(&name, move || asked.contents(&blocks)).map_err(|error| error.to_string())?
+        self.calls
+            .run(&name, move || managed.contents(&blocks))
+            .map_err(|error| error.to_string())?
     }
 
     fn enter(
@@ -120,14 +122,14 @@ impl NvmeDrives {
     ) -> io::Result<()> {
         let here: BTreeSet<_> = plugged.iter().map(|drive| &drive.physical.node.nqn).collect();
         // When drives were exchanged between slots, some of them may not have reported their NQN yet.
-        let nameless = self.source.nameless(&self.reach.sysfs)?;
+        let device_without_nqn = self.source.device_without_nqn(&self.reach.sysfs)?;
         let mut absent = unread;
         for (path, nqn) in self.ledgers.known()? {
             match nqn {
                 Ok(nqn) => drop(absent.insert(nqn)),
                 // The drive is plugged in, so it is reported under its NQN.
                 Err(_) if absent.iter().any(|nqn| self.ledgers.path(nqn) == path) => {}
-                Err(error) => self.enter_nameless(inventory, &path, &error),
+                Err(error) => self.enter_unread_ledger(inventory, &path, &error),
             }
         }
         for nqn in absent.iter().filter(|nqn| !here.contains(nqn)) {
@@ -139,7 +141,13 @@ impl NvmeDrives {
                 }
             };
             if !ledger.records().is_empty() {
-                self.enter_recorded(inventory, nqn, &ledger, plugged, nameless.as_deref())?;
+                self.enter_recorded(
+                    inventory,
+                    nqn,
+                    &ledger,
+                    plugged,
+                    device_without_nqn.as_deref(),
+                )?;
             }
         }
         Ok(())
@@ -152,7 +160,7 @@ impl NvmeDrives {
         nqn: &Nqn,
         ledger: &Ledger,
         plugged: &[Arc<Managed>],
-        nameless: Option<&str>,
+        device_without_nqn: Option<&str>,
     ) -> io::Result<()> {
         let last = ledger.slot_and_serial();
         let successor = plugged.iter().find(|drive| {
@@ -160,7 +168,7 @@ impl NvmeDrives {
         });
         let in_its_slot =
             |drive: &Arc<Managed>| format!("{} is in its slot", drive.physical.node.nqn);
-        let fault = match (successor, nameless) {
+        let fault = match (successor, device_without_nqn) {
             (None, _) => ABSENT.to_owned(),
             (Some(drive), None) => {
                 inventory.replaced.insert(nqn.clone());
@@ -179,7 +187,7 @@ impl NvmeDrives {
     }
 
     /// Adds a drive whose NQN is unknown, under the name of its ledger's file.
-    fn enter_nameless(&self, inventory: &mut Observed, path: &Path, error: &io::Error) {
+    fn enter_unread_ledger(&self, inventory: &mut Observed, path: &Path, error: &io::Error) {
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
         if let Ok(nqn) = name.parse() {
             self.enter_unread(inventory, &nqn, path, error);
@@ -239,8 +247,9 @@ fn with_device((namespace, nguid): (Namespace, [u8; 16]), blocks: &[BlockNode]) 
 fn record_slots(plugged: &[Arc<Managed>]) {
     for drive in plugged {
         let node = &drive.physical.node;
-        let noted = node.slot_and_serial().map_or(Ok(()), |found| drive.ledger.record_slot(&found));
-        if let Err(error) = noted {
+        let recorded =
+            node.slot_and_serial().map_or(Ok(()), |found| drive.ledger.record_slot(&found));
+        if let Err(error) = recorded {
             warn!(drive:% = node.nqn, error:%; "the drive's slot was not recorded");
         }
     }

@@ -42,7 +42,7 @@ impl Controller {
         OpenOptions::new().read(true).write(true).open(&self.0).map_err(AdminError::System)
     }
 
-    /// Asks the kernel to rescan the controller's namespaces; returns before the scan ends.
+    /// Makes the kernel rescan the controller's namespaces; returns before the scan ends.
     pub(super) fn rescan(&self) -> io::Result<()> {
         let file = OpenOptions::new().read(true).open(&self.0)?;
         // SAFETY: takes no argument.

@@ -4,8 +4,8 @@
 //! <state>/drives/<NQN>.json      one drive's namespaces, and those that are about to be created
 //! <state>/drives/<UUID>.ledger   the same for a drive whose NQN is no valid file name; UUID derived from the NQN
 //! ```
-//! The agent records an intent before it asks the drive for a namespace. By the intent it can attribute a namespace
-//! that a crash left without a record. A record contains the NGUID, because drives reuse NSIDs.
+//! The agent records an intent before it sends the command that creates a namespace. By the intent it can attribute a
+//! namespace that a crash left without a record. A record contains the NGUID, because drives reuse NSIDs.
 
 mod attribution;
 mod name;
@@ -25,7 +25,7 @@ use uuid::Uuid;
 use self::record::{File, Intent, Owner};
 use crate::{
     desired::{AllocationId, NodeName, Nqn},
-    linux::{durable, found::found},
+    linux::{durable, found::none_if_absent},
     observed::NamespaceOwner,
 };
 
@@ -51,7 +51,7 @@ pub(super) struct Ledger {
     path: PathBuf,
     file: Mutex<File>,
     /// Locked while a namespace is created or deleted: after a crash, the namespaces of two simultaneous creations
-    /// could not be told apart.
+    /// could not be distinguished.
     turn: Mutex<()>,
     /// Whether [`Self::settle_once`] has run since the start.
     settled: Mutex<bool>,
@@ -60,7 +60,7 @@ pub(super) struct Ledger {
 impl Ledger {
     pub(super) fn open(directory: &Path, nqn: &Nqn) -> io::Result<Self> {
         let path = Self::path(directory, nqn);
-        let file = match found(fs::read(&path))? {
+        let file = match none_if_absent(fs::read(&path))? {
             Some(bytes) => check_nqn(nqn, serde_json::from_slice(&bytes)?)?,
             None => File { nqn: nqn.to_string(), ..File::default() },
         };

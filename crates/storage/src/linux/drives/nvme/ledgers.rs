@@ -167,9 +167,9 @@ mod tests {
         let first = Ledgers::open(state.path().to_owned()).unwrap();
         let refused = Ledgers::open(state.path().to_owned()).unwrap_err().to_string();
         assert!(refused.starts_with(&format!("process {} works", process::id())), "{refused}");
-        let held = fs::read_to_string(state.path().join("agent")).unwrap();
+        let lock_text = fs::read_to_string(state.path().join("agent")).unwrap();
         // Simulates a dead agent whose child still holds the lock: no process has this PID, which is too large.
-        let dead = held.replacen(&process::id().to_string(), &i32::MAX.to_string(), 1);
+        let dead = lock_text.replacen(&process::id().to_string(), &i32::MAX.to_string(), 1);
         fs::write(state.path().join("agent"), dead).unwrap();
         let second = Ledgers::open(state.path().to_owned()).unwrap();
         Ledgers::open(state.path().to_owned()).expect_err("the second agent has a lock of its own");

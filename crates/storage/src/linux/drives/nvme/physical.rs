@@ -92,7 +92,7 @@ impl Physical {
         }
     }
 
-    /// Checks that a host's controller is bound to that host, if a switch can tell.
+    /// Checks that a host's controller is bound to that host, if a switch reports bindings.
     pub(super) fn check_bound(&self, endpoint: Endpoint) -> Result<(), Fault> {
         match &self.way {
             Way::Here => Ok(()),

@@ -15,8 +15,8 @@ use crate::{
     observed::{BlockDevice, DeviceNumber},
 };
 
-/// Pauses after the kernel was asked to rescan, in milliseconds; half a second in all. Usually the kernel finds a new
-/// namespace when the drive announces it. If the announcement was lost, the kernel must be asked to rescan, and no
+/// Pauses after the agent requested a rescan, in milliseconds; half a second in all. Usually the kernel finds a new
+/// namespace when the drive announces it. If the announcement was lost, the agent must request a rescan, and no
 /// event reports the end of that scan.
 const PAUSES_MS: [u16; 5] = [10, 40, 100, 150, 200];
 
@@ -52,7 +52,7 @@ impl Drives for ReachedNamespaces {
         ids: &[NamespaceId],
         _: Option<AllocationId>,
     ) -> Result<Vec<Option<BlockDevice>>, ObserveError> {
-        let found = self.reach.find_patiently(ids, |_| true).map_err(unreadable)?;
+        let found = self.reach.find_with_rescan(ids, |_| true).map_err(unreadable)?;
         Ok(found.into_iter().map(|device| device.map(|block| block.device)).collect())
     }
 
@@ -85,9 +85,9 @@ impl Reach {
         Ok(self.sysfs.blocks_of(id)?.into_iter().find(accepts))
     }
 
-    /// Returns the block devices of many namespaces. Asks the kernel once to rescan the controllers of those drives
+    /// Returns the block devices of many namespaces. Makes the kernel rescan once the controllers of those drives
     /// whose namespaces are missing, and waits for all namespaces together.
-    pub(super) fn find_patiently(
+    pub(super) fn find_with_rescan(
         &self,
         ids: &[NamespaceId],
         accepts: impl Fn(&BlockNode) -> bool,
@@ -117,8 +117,8 @@ impl Reach {
         let controllers = self.sysfs.controllers()?;
         let concerned = controllers.iter().filter(|controller| missing.contains(&controller.nqn));
         // A controller that is being removed cannot rescan; another controller may lead to the same drive.
-        let asked = concerned.filter(|controller| rescan(&controller.name)).count();
-        for milliseconds in PAUSES_MS.iter().filter(|_| asked > 0) {
+        let rescanned = concerned.filter(|controller| rescan(&controller.name)).count();
+        for milliseconds in PAUSES_MS.iter().filter(|_| rescanned > 0) {
             pause(Duration::from_millis((*milliseconds).into()));
             for (id, found) in ids.iter().zip(&mut found).filter(|(_, device)| device.is_none()) {
                 *found = self.find(id, &accepts)?;
@@ -177,30 +177,30 @@ mod tests {
         (0..DRIVES).map(|drive| NamespaceId::parse(&nqn(drive), "3").unwrap()).collect()
     }
 
-    /// Returns the controllers that were asked to rescan, the number of pauses, and for each namespace
+    /// Returns the controllers that were rescanned, the number of pauses, and for each namespace
     /// whether it was found.
     fn found_after(sysfs: &Path, meanwhile: impl Fn(usize)) -> (Vec<String>, usize, Vec<bool>) {
-        let (asked, waited) = (RefCell::new(Vec::new()), RefCell::new(0));
+        let (rescanned, pauses) = (RefCell::new(Vec::new()), RefCell::new(0));
         let rescan = |controller: &str| {
-            asked.borrow_mut().push(controller.to_owned());
+            rescanned.borrow_mut().push(controller.to_owned());
             true
         };
         let pause = |_| {
-            *waited.borrow_mut() += 1;
-            meanwhile(*waited.borrow());
+            *pauses.borrow_mut() += 1;
+            meanwhile(*pauses.borrow());
         };
         let reach = Reach::new(sysfs);
         let found = reach.find_after(rescan, pause, &ids(), |_| true).unwrap();
         let found = found.iter().map(Option::is_some).collect();
-        (asked.into_inner(), waited.into_inner(), found)
+        (rescanned.into_inner(), pauses.into_inner(), found)
     }
 
     #[test]
     fn each_controller_is_rescanned_once_and_all_namespaces_are_awaited_together() {
         let sysfs = tempfile::tempdir().unwrap();
         drives(sysfs.path());
-        let (asked, waited, found) = found_after(sysfs.path(), |_| {});
-        assert_eq!((asked.len(), waited), (DRIVES + 1, PAUSES_MS.len()));
+        let (rescanned, pauses, found) = found_after(sysfs.path(), |_| {});
+        assert_eq!((rescanned.len(), pauses), (DRIVES + 1, PAUSES_MS.len()));
         assert_eq!(found, [false; DRIVES]);
 
         let appear = |turn| match turn {
@@ -208,15 +208,19 @@ mod tests {
             2 => namespace(sysfs.path(), 0),
             _ => panic!("waited although all namespaces were found"),
         };
-        let (_, waited, found) = found_after(sysfs.path(), appear);
-        assert_eq!((waited, found), (2, vec![true; DRIVES]));
+        let (_, pauses, found) = found_after(sysfs.path(), appear);
+        assert_eq!((pauses, found), (2, vec![true; DRIVES]));
 
-        let (asked, waited, _) = found_after(sysfs.path(), |_| {});
-        assert_eq!((asked.len(), waited), (0, 0), "nothing is missing");
+        let (rescanned, pauses, _) = found_after(sysfs.path(), |_| {});
+        assert_eq!((rescanned.len(), pauses), (0, 0), "nothing is missing");
         #[expect(clippy::disallowed_methods, reason = "the test planted this tree")]
         fs::remove_dir_all(sysfs.path().join("class/nvme-subsystem/nvme-subsys0")).unwrap();
-        let (asked, _, _) = found_after(sysfs.path(), |_| {});
-        assert_eq!(asked, ["nvme0", "nvme16"], "controllers of the other drives are not rescanned");
+        let (rescanned, _, _) = found_after(sysfs.path(), |_| {});
+        assert_eq!(
+            rescanned,
+            ["nvme0", "nvme16"],
+            "controllers of the other drives are not rescanned"
+        );
     }
 
     #[test]

@@ -126,7 +126,11 @@ mod tests {
     fn bring_up_does_only_the_missing_steps() {
         assert!(bring_up(&functions(2, true, (true, 2))).is_empty(), "all functions are online");
         let expected = [&[Step::Enable(2)][..], &assign(1), &assign(2)].concat();
-        assert_eq!(bring_up(&functions(0, false, (false, 0))), expected, "warm reboot");
+        assert_eq!(
+            bring_up(&functions(0, false, (false, 0))),
+            expected,
+            "after a warm reboot, when no function is enabled"
+        );
         let mut one_offline = functions(2, false, (true, 2));
         one_offline.secondaries[1] = function(2, false, 0);
         assert_eq!(bring_up(&one_offline), assign(2));

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-/// A slow observation that many callers want at the same time. One observation serves all callers that asked before it
-/// began, because it sees all changes that they made before they asked. A caller that asks while an observation runs
+/// A slow observation that many callers want at the same time. One observation serves all callers that called before it
+/// began, because it sees all changes that they made before the call. A caller that calls while an observation runs
 /// waits for the next observation.
 #[derive(Debug)]
 pub(super) struct SharedLook<T> {
@@ -13,12 +13,12 @@ pub(super) struct SharedLook<T> {
     waiting: AtomicUsize,
     /// The result of the last observation, with the observation's number; kept while callers wait.
     /// Locked during an observation.
-    seen: Mutex<Option<(u64, T)>>,
+    last: Mutex<Option<(u64, T)>>,
 }
 
 impl<T> Default for SharedLook<T> {
     fn default() -> Self {
-        Self { begun: AtomicU64::new(0), waiting: AtomicUsize::new(0), seen: Mutex::new(None) }
+        Self { begun: AtomicU64::new(0), waiting: AtomicUsize::new(0), last: Mutex::new(None) }
     }
 }
 
@@ -32,17 +32,17 @@ impl<T: Clone> SharedLook<T> {
     pub(super) fn take<E>(&self, look: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         let wanted = self.begun.load(Ordering::SeqCst) + 1;
         self.waiting.fetch_add(1, Ordering::SeqCst);
-        let mut seen = self.seen.lock();
+        let mut last = self.last.lock();
         let is_last = self.waiting.fetch_sub(1, Ordering::SeqCst) == 1;
-        let known = seen.as_ref().filter(|(number, _)| *number >= wanted);
+        let known = last.as_ref().filter(|(number, _)| *number >= wanted);
         if let Some((_, known)) = known.cloned() {
-            seen.take_if(|_| is_last);
+            last.take_if(|_| is_last);
             return Ok(known);
         }
-        *seen = None;
+        *last = None;
         let number = self.begun.fetch_add(1, Ordering::SeqCst) + 1;
         let looked = look()?;
-        *seen = (self.waiting.load(Ordering::SeqCst) > 0).then(|| (number, looked.clone()));
+        *last = (self.waiting.load(Ordering::SeqCst) > 0).then(|| (number, looked.clone()));
         Ok(looked)
     }
 }
@@ -77,7 +77,7 @@ mod tests {
         }
     }
 
-    /// Runs an observation that ends as `end` determines, while `count` other callers ask for an observation; returns
+    /// Runs an observation that ends as `end` determines, while `count` other callers wait for an observation; returns
     /// the results of these callers.
     fn meanwhile(bench: &Arc<Bench>, end: fn(u32) -> io::Result<u32>, count: usize) -> Vec<u32> {
         let (begins, begun) = channel();
@@ -85,16 +85,16 @@ mod tests {
         let looking = Arc::clone(bench);
         let running = thread::spawn(move || {
             let look = || {
-                let seen = looking.look()?;
+                let truth = looking.look()?;
                 begins.send(()).unwrap();
                 held.recv().unwrap();
-                end(seen)
+                end(truth)
             };
             catch_unwind(AssertUnwindSafe(|| looking.shared.take(look)))
         });
         begun.recv().unwrap();
         bench.truth.store(2, Ordering::SeqCst);
-        let asking: Vec<JoinHandle<u32>> = (0..count)
+        let waiting_callers: Vec<JoinHandle<u32>> = (0..count)
             .map(|_| {
                 let bench = Arc::clone(bench);
                 thread::spawn(move || bench.shared.take(|| bench.look()).unwrap())
@@ -105,15 +105,15 @@ mod tests {
         }
         release.send(()).unwrap();
         let _ = running.join().unwrap();
-        asking.into_iter().map(|thread| thread.join().unwrap()).collect()
+        waiting_callers.into_iter().map(|thread| thread.join().unwrap()).collect()
     }
 
     #[test]
-    fn callers_that_ask_while_an_observation_runs_share_the_next() {
+    fn callers_that_call_while_an_observation_runs_share_the_next_observation() {
         let bench = Arc::new(Bench { truth: 1.into(), ..Bench::default() });
         assert_eq!(meanwhile(&bench, Ok, 8), [2; 8]);
         assert_eq!(bench.calls.load(Ordering::SeqCst), 2);
-        assert_eq!(*bench.shared.seen.lock(), None, "a result without waiting callers is dropped");
+        assert_eq!(*bench.shared.last.lock(), None, "a result without waiting callers is dropped");
     }
 
     #[test]

@@ -45,17 +45,22 @@ impl Source {
 
     /// Returns the drives whose physical function this node reaches.
     pub(super) fn candidates(&self, sysfs: &Sysfs) -> io::Result<Vec<Candidate>> {
-        if !self.switches.is_there()? {
-            let here = sysfs.controllers()?.into_iter().filter(|controller| controller.is_physical);
-            return Ok(here.map(|node| Candidate { node, way: Way::Here }).collect());
+        if !self.switches.has_switches()? {
+            let controllers =
+                sysfs.controllers()?.into_iter().filter(|controller| controller.is_physical);
+            return Ok(controllers.map(|node| Candidate { node, way: Way::Here }).collect());
         }
         Ok(self.behind_switches())
     }
 
     /// Returns a device that is plugged in and has not reported its NQN, if there is one: it may be any
     /// drive that is missing.
-    pub(super) fn nameless(&self, sysfs: &Sysfs) -> io::Result<Option<String>> {
-        if self.switches.is_there()? { Ok(self.switches.nameless()) } else { sysfs.nameless() }
+    pub(super) fn device_without_nqn(&self, sysfs: &Sysfs) -> io::Result<Option<String>> {
+        if self.switches.has_switches()? {
+            Ok(self.switches.device_without_nqn())
+        } else {
+            sysfs.device_without_nqn()
+        }
     }
 
     fn behind_switches(&self) -> Vec<Candidate> {
@@ -76,7 +81,7 @@ impl Source {
 
     /// Returns the label printed beside a slot.
     pub(super) fn label(&self, slot: &str) -> io::Result<String> {
-        if !self.switches.is_there()? {
+        if !self.switches.has_switches()? {
             return Ok(slot.to_owned());
         }
         let printed = slot.parse().ok().and_then(switchtec::label);
@@ -85,6 +90,6 @@ impl Source {
 
     /// Returns the links at the switches' ports; none on a node without a switch.
     pub(super) fn links(&self) -> io::Result<Vec<PortLink>> {
-        Ok(if self.switches.is_there()? { self.switches.links() } else { Vec::new() })
+        Ok(if self.switches.has_switches()? { self.switches.links() } else { Vec::new() })
     }
 }

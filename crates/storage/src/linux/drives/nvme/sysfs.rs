@@ -12,7 +12,7 @@ use std::{
 use super::ledger::SlotAndSerial;
 use crate::{
     desired::{NamespaceId, Nqn},
-    linux::found::found,
+    linux::found::none_if_absent,
     observed::{BlockDevice, DeviceNumber},
 };
 
@@ -121,7 +121,7 @@ impl Sysfs {
 
     /// Returns the PCI address of an NVMe drive whose NQN is unknown because none of its controllers has started;
     /// `None` when there is no such drive.
-    pub(super) fn nameless(&self) -> io::Result<Option<String>> {
+    pub(super) fn device_without_nqn(&self) -> io::Result<Option<String>> {
         for function in entries(&self.0.join("bus/pci/devices"))? {
             let class = attribute(&function, "class")?;
             if class.as_deref() != Some(NVME_CLASS) || function.join("physfn").exists() {
@@ -261,7 +261,7 @@ pub(in crate::linux) fn is_gone(error: &io::Error) -> bool {
 /// Lists a directory in sorted order. The list is empty when the directory does not exist, as on a kernel that has
 /// never had an NVMe controller.
 fn entries(directory: &Path) -> io::Result<Vec<PathBuf>> {
-    let Some(listing) = found(fs::read_dir(directory))? else { return Ok(Vec::new()) };
+    let Some(listing) = none_if_absent(fs::read_dir(directory))? else { return Ok(Vec::new()) };
     let paths = listing.map(|entry| Ok(entry?.path()));
     let mut paths = paths.collect::<io::Result<Vec<_>>>()?;
     paths.sort();

@@ -73,10 +73,10 @@ fn a_ledger_that_cannot_be_read_is_the_fault_of_its_drive_and_of_no_other() {
         "a drive with an unreadable ledger does not count as empty"
     );
     assert_eq!(inventory.namespaces.len(), 1, "the namespace of the other drive is known");
-    let seen = inventory.drives.iter().find(|drive| drive.nqn == bad).unwrap();
-    let fault = seen.fault.as_deref().unwrap();
+    let drive = inventory.drives.iter().find(|drive| drive.nqn == bad).unwrap();
+    let fault = drive.fault.as_deref().unwrap();
     assert!(fault.contains("drive0.json cannot be read (EOF"), "{fault}");
-    assert_eq!(seen.free(), 0);
+    assert_eq!(drive.free(), 0);
     let id = NamespaceId { subsystem: bad.clone(), nsid: 3 };
     drives.apply(&Step::DeleteNamespace { id: id.clone(), allocation }).unwrap_err();
     let (size, members) = (4096, 16);
@@ -104,7 +104,7 @@ fn a_drive_whose_nqn_is_no_file_name_has_a_ledger() {
         let (state, sysfs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         plug(sysfs.path(), name, "A", "3");
         let nqn: Nqn = format!("nqn.2019-08.org.qemu:{name}").parse().unwrap();
-        let seen = |drives: &NvmeDrives| {
+        let counts_and_fault = |drives: &NvmeDrives| {
             let inventory = drives.inventory().unwrap();
             let [drive] = &inventory.drives[..] else { panic!("{name}: {inventory:?}") };
             assert_eq!(drive.nqn, nqn);
@@ -113,7 +113,7 @@ fn a_drive_whose_nqn_is_no_file_name_has_a_ledger() {
         {
             let drives = drives(state.path(), sysfs.path());
             assert!(
-                seen(&drives).2.starts_with("identify the drive"),
+                counts_and_fault(&drives).2.starts_with("identify the drive"),
                 "no device answers the command"
             );
             let found = ledger::Found { nsid: 3, nguid: [1; 16], size: 4096 };
@@ -128,7 +128,11 @@ fn a_drive_whose_nqn_is_no_file_name_has_a_ledger() {
         fs::remove_dir_all(sysfs.path().join("class")).unwrap();
         let path = {
             let drives = drives(state.path(), sysfs.path());
-            assert_eq!(seen(&drives), (1, 0, ABSENT.to_owned()), "the drive was unplugged");
+            assert_eq!(
+                counts_and_fault(&drives),
+                (1, 0, ABSENT.to_owned()),
+                "the drive was unplugged"
+            );
             drives.ledgers.path(&nqn)
         };
         fs::write(&path, "{").unwrap();
@@ -141,7 +145,7 @@ fn a_drive_whose_nqn_is_no_file_name_has_a_ledger() {
         let fault = inventory.drives[0].fault.as_deref().unwrap();
         assert!(fault.contains(&format!("ledger {} cannot be read", path.display())), "{fault}");
         plug(sysfs.path(), name, "A", "4");
-        let (_, unread, fault) = seen(&drives(state.path(), sysfs.path()));
+        let (_, unread, fault) = counts_and_fault(&drives(state.path(), sysfs.path()));
         assert!(unread == 1 && fault.contains("cannot be read"), "{fault}");
     }
 }
@@ -155,7 +159,7 @@ fn an_ignored_drive_is_logged() {
     assert!(drives.inventory().unwrap().drives.is_empty());
     let nqn: Nqn = "nqn.2019-08.org.qemu:drive0".parse().unwrap();
     let warning = drives.warned.lock().get(&nqn).cloned();
-    assert_eq!(warning.as_deref(), Some("its model \"\" is none of --drive-model"));
+    assert_eq!(warning.as_deref(), Some("its model \"\" is not among the models of --drive-model"));
 }
 
 #[test]
@@ -255,14 +259,18 @@ fn a_drive_is_replaced_when_another_drive_is_in_its_slot() {
             ("A", true),
             "the serial number comes from the ledger"
         );
-        assert_eq!(lost.label, "3", "the last slot");
+        assert_eq!(lost.label, "3", "the label is that of the drive's last slot");
         let id = NamespaceId { subsystem: gone.clone(), nsid: 3 };
         drives.apply(&Step::ReplaceNamespace { id: id.clone(), allocation }).unwrap();
         let owner = &drives.inventory().unwrap().namespaces[0].owner;
         assert_eq!(*owner, crate::observed::NamespaceOwner::Replaced(allocation));
 
         drives.apply(&forget(&id, AllocationId { index: 9, ..allocation })).unwrap();
-        assert_eq!(drives.inventory().unwrap().namespaces.len(), 1, "another allocation owns it");
+        assert_eq!(
+            drives.inventory().unwrap().namespaces.len(),
+            1,
+            "another allocation owns the namespace"
+        );
         drives.apply(&forget(&id, allocation)).unwrap();
         drives.apply(&forget(&id, allocation)).unwrap();
         let inventory = drives.inventory().unwrap();

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     Observed,
     desired::{NamespaceId, NodeName, Nqn},
-    linux::{drives::loop_device, found::found},
+    linux::{drives::loop_device, found::none_if_absent},
     observed::{Attached, Drive, Namespace, NamespaceOwner, Pool},
 };
 
@@ -24,7 +24,7 @@ impl FilePool {
         for slot in 0..file.drives {
             let mut allocated = 0;
             let directory = self.drive(slot);
-            let Some(entries) = found(entries(&directory))? else {
+            let Some(entries) = none_if_absent(entries(&directory))? else {
                 // The pool had this directory before, so it was moved or removed.
                 inventory.drives.push(moved(&file, slot, &directory));
                 continue;
@@ -90,7 +90,7 @@ fn moved(file: &PoolFile, slot: u16, directory: &Path) -> Drive {
 
 pub(super) fn access(namespace: &Path) -> io::Result<BTreeSet<NodeName>> {
     // A namespace without this directory, which a crash may leave, is attached to no host.
-    let listing = found(fs::read_dir(namespace.join("access")))?;
+    let listing = none_if_absent(fs::read_dir(namespace.join("access")))?;
     let mut nodes = BTreeSet::new();
     for entry in listing.into_iter().flatten() {
         nodes.extend(entry?.file_name().to_str().and_then(|name| name.parse().ok()));

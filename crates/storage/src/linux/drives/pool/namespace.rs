@@ -118,8 +118,9 @@ impl FilePool {
         let failed = StepError::system("detach namespace", id);
         let _lock = self.lock().map_err(failed)?;
         let Some(path) = self.directory(id).map_err(failed)? else { return Ok(()) };
-        let others = access(&path).map_err(failed)?.into_iter().any(|other| other != *node);
-        if !others {
+        let has_other_hosts =
+            access(&path).map_err(failed)?.into_iter().any(|other| other != *node);
+        if !has_other_hosts {
             loop_device::detach(&path.join("data"), self.deadline)?;
         }
         let markers = path.join("access");

@@ -86,8 +86,9 @@ impl NvmeDrive {
                 .collect();
             let members = record.filter(|_| is_known(&owner)).map_or(0, |record| record.members);
             let id = NamespaceId { subsystem: self.nqn.clone(), nsid: namespace.nsid };
-            let held = Namespace { id, owner, size: namespace.size, access, device: None, members };
-            namespaces.push((held, namespace.nguid));
+            let listed =
+                Namespace { id, owner, size: namespace.size, access, device: None, members };
+            namespaces.push((listed, namespace.nguid));
         }
         Ok(namespaces)
     }

@@ -88,10 +88,10 @@ impl NvmeDrive {
             self.ask("erase the namespace", self.admin.format(nsid, described.format, erase))
         });
         to_the_end(|| {
-            let noted = erased
+            let recorded = erased
                 .and_then(|()| self.ledger.record_erased(namespace).map_err(DriveError::Ledger));
             let detached = self.admin.detach(nsid, physical);
-            noted.and(self.ask("detach the namespace after erasing", detached))
+            recorded.and(self.ask("detach the namespace after erasing", detached))
         })
     }
 

@@ -87,9 +87,13 @@ fn names(drive: &NvmeDrive) -> Vec<String> {
 fn a_namespace_is_created_attached_detached_erased_and_deleted() {
     let bench = Bench::new(17);
     let drive = bench.start();
-    let made = drive.create(allocation(0), wanted_size(8 * MIB), 1).unwrap();
-    assert_eq!(made, Some(Created { nsid: 1, to_zero: false }));
-    assert_eq!(drive.create(allocation(0), wanted_size(8 * MIB), 1).unwrap(), None, "it has one");
+    let created = drive.create(allocation(0), wanted_size(8 * MIB), 1).unwrap();
+    assert_eq!(created, Some(Created { nsid: 1, to_zero: false }));
+    assert_eq!(
+        drive.create(allocation(0), wanted_size(8 * MIB), 1).unwrap(),
+        None,
+        "the namespace exists already"
+    );
     assert_eq!(drive.look().unwrap().drive.free(), 56 * MIB);
 
     drive.attach(1, Endpoint::Compute(6), &node("compute-03")).unwrap();
@@ -97,7 +101,11 @@ fn a_namespace_is_created_attached_detached_erased_and_deleted() {
     drive.attach(1, Endpoint::Rabbit, &node("rabbit-1")).unwrap();
     assert_eq!(bench.simulated.state().namespaces[&1].attached, BTreeSet::from([1, 8]));
     assert_eq!(names(&drive), ["rabbit-1", "compute-03"]);
-    assert_eq!(names(&bench.start()), ["rabbit-1", "compute-03"], "after a restart too");
+    assert_eq!(
+        names(&bench.start()),
+        ["rabbit-1", "compute-03"],
+        "the names are the same after a restart"
+    );
 
     drive.detach(1, &node("compute-03")).unwrap();
     drive.detach(1, &node("compute-03")).unwrap();
@@ -116,10 +124,10 @@ fn commands_beside(others: u32) -> u32 {
         drive.create(allocation(other), wanted_size(MIB), 1).unwrap();
     }
     let before = bench.simulated.state().answered;
-    let made = drive.create(allocation(0), wanted_size(MIB), 1).unwrap().unwrap();
-    drive.attach(made.nsid, Endpoint::Rabbit, &node("rabbit-1")).unwrap();
-    drive.detach(made.nsid, &node("rabbit-1")).unwrap();
-    drive.delete(made.nsid, allocation(0)).unwrap();
+    let created = drive.create(allocation(0), wanted_size(MIB), 1).unwrap().unwrap();
+    drive.attach(created.nsid, Endpoint::Rabbit, &node("rabbit-1")).unwrap();
+    drive.detach(created.nsid, &node("rabbit-1")).unwrap();
+    drive.delete(created.nsid, allocation(0)).unwrap();
     bench.simulated.state().answered - before
 }
 
@@ -200,8 +208,8 @@ fn a_deletion_given_up_before_the_erasure_leaves_no_host_attached() {
         happens: |_| give_up(),
     });
     drive.delete(1, allocation(0)).unwrap_err();
-    let there = bench.simulated.state().namespaces[&1].clone();
-    assert!(!there.erased && there.attached.is_empty(), "{there:?}");
+    let original = bench.simulated.state().namespaces[&1].clone();
+    assert!(!original.erased && original.attached.is_empty(), "{original:?}");
 }
 
 #[test]
@@ -215,8 +223,8 @@ fn a_namespace_that_took_the_nsid_before_the_erasure_is_not_erased() {
     });
     let error = drive.delete(1, allocation(0)).unwrap_err();
     assert!(error.to_string().contains("was replaced by another"), "{error}");
-    let there = bench.simulated.state().namespaces[&1].clone();
-    assert!(!there.erased && there.attached.is_empty());
+    let original = bench.simulated.state().namespaces[&1].clone();
+    assert!(!original.erased && original.attached.is_empty());
 }
 
 #[test]
@@ -250,9 +258,9 @@ fn a_drive_that_formats_all_namespaces_at_once_is_not_formatted() {
         let bench = Bench::new(17);
         let drive = bench.start();
         let other = bench.plant(MIB);
-        let made = drive.create(allocation(0), wanted_size(MIB), 1).unwrap().unwrap();
+        let created = drive.create(allocation(0), wanted_size(MIB), 1).unwrap().unwrap();
         bench.simulated.state().format = bits;
-        let error = drive.delete(made.nsid, allocation(0)).unwrap_err();
+        let error = drive.delete(created.nsid, allocation(0)).unwrap_err();
         assert!(error.to_string().contains("erases every namespace"), "{error}");
         assert!(!bench.simulated.state().namespaces[&other].erased, "FNA {bits:02b}b");
     }
@@ -328,7 +336,7 @@ fn a_namespace_that_took_the_nsid_of_ours_is_not_ours() {
     assert!(matches!(refused, DriveError::NotOurs { .. }), "{refused}");
     let refused = drive.attach(1, Endpoint::Rabbit, &node("rabbit-1")).unwrap_err();
     assert!(matches!(refused, DriveError::NotOurs { .. }), "{refused}");
-    assert_eq!(bench.unallocated(), 63 * MIB, "it is still there");
+    assert_eq!(bench.unallocated(), 63 * MIB, "the namespace still exists");
 }
 
 #[test]
@@ -398,7 +406,11 @@ fn a_drive_without_free_identifiers_is_recognised_and_a_refusal_contains_the_dri
         assert_eq!(numbers, (left, namespaces, most), "{refused}");
     }
     bench.simulated.state().refuses = None;
-    assert_eq!(owners(&bench.start()), [NamespaceOwner::Ours(allocation(1))], "nothing is left");
+    assert_eq!(
+        owners(&bench.start()),
+        [NamespaceOwner::Ours(allocation(1))],
+        "the failed creations left no namespace"
+    );
     drive.create(allocation(0), wanted_size(MIB), 1).unwrap().unwrap();
 }
 
@@ -407,9 +419,13 @@ fn blocks_that_may_hold_old_data_count_only_once_they_are_zero() {
     let bench = Bench::new(17);
     bench.simulated.state().reads_zero = false;
     let drive = bench.start();
-    let made = drive.create(allocation(0), wanted_size(MIB), 1).unwrap();
-    assert_eq!(made, Some(Created { nsid: 1, to_zero: true }));
-    assert_eq!(owners(&bench.start()), [NamespaceOwner::Partial(allocation(0))], "crashed here");
+    let created = drive.create(allocation(0), wanted_size(MIB), 1).unwrap();
+    assert_eq!(created, Some(Created { nsid: 1, to_zero: true }));
+    assert_eq!(
+        owners(&bench.start()),
+        [NamespaceOwner::Partial(allocation(0))],
+        "after a crash before the zeroing"
+    );
     drive.ledger.record_zeroed(1).unwrap();
     assert_eq!(owners(&drive), [NamespaceOwner::Ours(allocation(0))]);
 }
@@ -463,7 +479,10 @@ fn a_namespace_without_a_record_is_adopted_only_with_its_size() {
     assert_eq!(owners(&drive), [NamespaceOwner::Unknown]);
     drive.adopt(1, allocation(0), Wanted { size: MIB, members: 16 }).unwrap();
     drive.adopt(1, allocation(0), Wanted { size: MIB, members: 16 }).unwrap();
-    assert!(drive.adopt(1, allocation(1), wanted_size(MIB)).is_err(), "it has an owner");
+    assert!(
+        drive.adopt(1, allocation(1), wanted_size(MIB)).is_err(),
+        "the namespace has an owner already"
+    );
     let drive = bench.start();
     assert_eq!(owners(&drive), [NamespaceOwner::Ours(allocation(0))]);
     assert_eq!(drive.look().unwrap().namespaces[0].0.members, 16);
@@ -478,7 +497,10 @@ fn a_namespace_with_a_record_of_another_is_never_adopted() {
     bench.simulated.state().namespaces.clear();
     bench.plant(MIB);
     let refused = bench.start().adopt(1, allocation(0), wanted_size(MIB)).unwrap_err();
-    assert!(matches!(refused, DriveError::NotOurs { .. }), "its NGUID is another: {refused}");
+    assert!(
+        matches!(refused, DriveError::NotOurs { .. }),
+        "the namespace has another NGUID: {refused}"
+    );
 }
 
 #[test]

@@ -37,7 +37,7 @@ pub(super) struct Intent {
     /// Number of namespaces of the allocation.
     #[serde(rename = "of", default = "one_member")]
     pub(super) members: u16,
-    /// NSIDs of the namespaces that existed before the drive was asked to create this namespace.
+    /// NSIDs of the namespaces that existed before the drive received the command that creates this namespace.
     pub(super) before: BTreeSet<u32>,
     /// Time at which the intent was recorded, in seconds since 1970, for admins who read the file.
     pub(super) at: u64,

@@ -40,7 +40,7 @@ pub(in super::super) struct Fabric {
     scans: Vec<Mutex<Scan>>,
     pace: Pace,
     /// Whether a switch was ever seen on this node.
-    seen: AtomicBool,
+    has_switches: AtomicBool,
     warned: Mutex<BTreeMap<String, String>>,
 }
 
@@ -88,18 +88,18 @@ impl Fabric {
             scans: (0..SWITCHES).map(|_| Mutex::default()).collect(),
             devices,
             pace,
-            seen: AtomicBool::new(false),
+            has_switches: AtomicBool::new(false),
             warned: Mutex::default(),
         }
     }
 
     /// Returns whether this node has switches. Once true, the answer stays true: a rabbit whose switches do not answer
     /// must not count as a node without switches.
-    pub(in super::super) fn is_there(&self) -> io::Result<bool> {
-        if !self.seen.load(Ordering::Relaxed) && self.devices.names()?.is_empty() {
+    pub(in super::super) fn has_switches(&self) -> io::Result<bool> {
+        if !self.has_switches.load(Ordering::Relaxed) && self.devices.names()?.is_empty() {
             return Ok(false);
         }
-        self.seen.store(true, Ordering::Relaxed);
+        self.has_switches.store(true, Ordering::Relaxed);
         Ok(true)
     }
 
@@ -114,7 +114,7 @@ impl Fabric {
     }
 
     /// Returns a switch that did not answer in its last scan, or a slot whose drive did not answer, if there is one.
-    pub(in super::super) fn nameless(&self) -> Option<String> {
+    pub(in super::super) fn device_without_nqn(&self) -> Option<String> {
         (0_u8..).zip(&self.scans).find_map(|(pax, scan)| {
             let scan = scan.lock();
             let faulty = slots(pax).into_iter().find(|slot| scan.faulty.contains(&slot.index));
@@ -163,13 +163,13 @@ impl Fabric {
             let is_up = entries
                 .iter()
                 .any(|entry| entry.port == slot.at.port && links::state(entry) == LinkState::Up);
-            let seen = if is_up { self.identify(switch, slot, scan) } else { Ok(None) };
-            if seen.is_err() {
+            let identified = if is_up { self.identify(switch, slot, scan) } else { Ok(None) };
+            if identified.is_err() {
                 scan.faulty.insert(slot.index)
             } else {
                 scan.faulty.remove(&slot.index)
             };
-            match seen {
+            match identified {
                 Ok(Some(found)) => {
                     self.clear_warning(&name);
                     scan.generations.insert(slot.index, found.behind.generation);

@@ -14,7 +14,8 @@ const UP: u8 = 1 << 7;
 
 /// Returns every wired port of a switch, including ports that are missing from the switch's answer.
 pub(super) fn of_switch(pax: u8, answer: Result<Vec<LinkEntry>, SwitchError>) -> Vec<PortLink> {
-    let answer = answer.map_err(|error| in_one_line("ask the switch", &error));
+    let answer =
+        answer.map_err(|error| in_one_line("read the link states from the switch", &error));
     ports(pax).into_iter().map(|(port, end, lanes)| link(port, end, lanes, &answer)).collect()
 }
 

@@ -85,18 +85,18 @@ impl Transport for Recording {
         within: Duration,
     ) -> io::Result<u32> {
         let answer = self.transport.exchange(word, request, reply, within);
-        let asked = line(&self.name, word, request, reply.len());
+        let command = line(&self.name, word, request, reply.len());
         let line = match &answer {
-            Ok(code) => format!("{asked} = {code:08x} {}\n", hex(reply)),
-            Err(error) => format!("{asked} ! {error}\n"),
+            Ok(code) => format!("{command} = {code:08x} {}\n", hex(reply)),
+            Err(error) => format!("{command} ! {error}\n"),
         };
         self.record.lock().add(&line);
         answer
     }
 }
 
-fn line(device: &str, word: u32, request: &[u8], asked: usize) -> String {
-    format!("{device} {word:08x} {} {asked}", hex(request))
+fn line(device: &str, word: u32, request: &[u8], reply_length: usize) -> String {
+    format!("{device} {word:08x} {} {reply_length}", hex(request))
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -242,13 +242,14 @@ mod tests {
 
     #[test]
     fn a_deviating_command_fails_with_the_recorded_line() {
-        for (word, request, asked) in [
+        for (word, request, reply_length) in [
             (0x007c_008f, &[1, 2][..], 0),
             (0x007c_008e, &[1][..], 0),
             (0x007c_008e, &[1, 2][..], 1),
         ] {
             let mut device = Replayed::new(RECORD).open("switchtec0").unwrap();
-            let error = exchange(&mut *device, word, request, &mut vec![0; asked]).unwrap_err();
+            let error =
+                exchange(&mut *device, word, request, &mut vec![0; reply_length]).unwrap_err();
             assert!(error.to_string().contains("007c008e 0102 0 = "), "{error}");
         }
         let mut device = Replayed::new("").open("switchtec0").unwrap();

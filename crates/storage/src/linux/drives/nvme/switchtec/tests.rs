@@ -100,12 +100,12 @@ fn a_node_has_a_fabric_once_a_switch_was_seen() {
     let (chassis, _) = chassis(&[]);
     let fabric = fabric(&chassis);
     let devices = std::mem::take(&mut chassis.state().devices);
-    assert!(!fabric.is_there().unwrap());
+    assert!(!fabric.has_switches().unwrap());
     chassis.state().devices = devices;
-    assert!(fabric.is_there().unwrap());
+    assert!(fabric.has_switches().unwrap());
     chassis.state().devices.clear();
     assert!(
-        fabric.is_there().unwrap(),
+        fabric.has_switches().unwrap(),
         "without its switches, the virtual functions do not count as drives"
     );
 }
@@ -232,7 +232,7 @@ fn a_drive_whose_link_drops_is_absent_and_is_brought_up_again_after_its_return()
     let after = fabric.drives();
     assert_eq!(places(&after), places(&before));
     assert!(after[0].behind != before[0].behind, "the drive must be brought up again");
-    assert!(after[1].behind == before[1].behind, "the other drive must not");
+    assert!(after[1].behind == before[1].behind, "the other drive must not be brought up again");
 }
 
 #[test]
@@ -349,13 +349,13 @@ fn delete(id: &NamespaceId, index: u32) -> Step {
 }
 
 fn create(rabbit: &Rabbit, index: u8) -> Result<(), String> {
-    let made = rabbit.drives.apply(&Step::CreateNamespace {
+    let created = rabbit.drives.apply(&Step::CreateNamespace {
         allocation: allocation(index.into()),
         drive: nqn(index),
         size: 8 * MIB,
         members: 1,
     });
-    made.map_err(|error| error.to_string())
+    created.map_err(|error| error.to_string())
 }
 
 #[test]
@@ -364,8 +364,8 @@ fn an_allocation_is_created_attached_and_deleted_behind_the_switches() {
     let state = tempfile::tempdir().unwrap();
     let rabbit = Rabbit::start(&chassis, state.path());
     assert_eq!(rabbit.faults(), [None, None]);
-    let seen = rabbit.drives.inventory().unwrap().drives;
-    let mut places: Vec<_> = seen.iter().map(|drive| (drive.slot, &*drive.label)).collect();
+    let found_drives = rabbit.drives.inventory().unwrap().drives;
+    let mut places: Vec<_> = found_drives.iter().map(|drive| (drive.slot, &*drive.label)).collect();
     places.sort_unstable();
     assert_eq!(places, [(2, "15"), (11, "6")], "the label is the printed slot number");
     let compute: NodeName = "compute-10".parse().unwrap();
@@ -435,7 +435,11 @@ fn a_silent_switch_keeps_its_namespaces_and_other_drives_continue() {
     let [Some(fault), None] = &rabbit.faults()[..] else { panic!("{:?}", rabbit.faults()) };
     assert!(fault.contains("no /dev/switchtec* answers as PAX 0"), "{fault}");
     let inventory = rabbit.drives.inventory().unwrap();
-    assert_eq!(inventory.namespaces.len(), 1, "its state is unknown, not lost");
+    assert_eq!(
+        inventory.namespaces.len(),
+        1,
+        "the namespace is still listed, because its state is unknown"
+    );
     assert!(create(&rabbit, 0).unwrap_err().contains("create namespace"));
     create(&rabbit, 9).unwrap();
     let links = rabbit.drives.links().unwrap();

@@ -84,11 +84,11 @@ impl Transport for DeviceFile {
         check_complete(self.0.write(sent)?, sent.len())?;
         // Wait here with a deadline, because a read would wait for the switch without end.
         wait(&self.0, within)?;
-        let asked = buffer
+        let received = buffer
             .get_mut(..reply.len() + 4)
             .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
-        check_complete(self.0.read(asked)?, asked.len())?;
-        let (code, data) = asked.split_at(4);
+        check_complete(self.0.read(received)?, received.len())?;
+        let (code, data) = received.split_at(4);
         reply.copy_from_slice(data);
         Ok(u32::from_le_bytes([code[0], code[1], code[2], code[3]]))
     }

@@ -135,12 +135,12 @@ impl Tunnel {
         while answer.len() < usize::from(length) {
             let offset = u16::try_from(answer.len()).unwrap_or(u16::MAX);
             let piece: PassPiece = locked.ask(Command::NvmeAdmin, &self.next(PASS_DATA, offset))?;
-            let held = piece.data.get(..usize::from(piece.length.get()));
-            let held = held.filter(|answer| !answer.is_empty()).ok_or_else(|| {
+            let data = piece.data.get(..usize::from(piece.length.get()));
+            let data = data.filter(|answer| !answer.is_empty()).ok_or_else(|| {
                 let why = format!("a piece of {} bytes at {offset}", piece.length.get());
                 self.switch.malformed(Command::NvmeAdmin, why)
             })?;
-            answer.extend_from_slice(held);
+            answer.extend_from_slice(data);
         }
         answer.truncate(usize::from(length));
         Ok(answer)

@@ -51,11 +51,11 @@ fn physical_functions_are_distinguished_from_virtual_functions() {
     let root = tempfile::tempdir().unwrap();
     subsystem(root.path());
     let controllers = Sysfs::new(root.path()).controllers().unwrap();
-    let seen: Vec<_> = controllers
+    let reported: Vec<_> = controllers
         .iter()
         .map(|controller| (&*controller.name, &*controller.model, controller.is_physical))
         .collect();
-    assert_eq!(seen, [("nvme0", "QEMU NVMe Ctrl", true), ("nvme1", "QEMU NVMe Ctrl", false)]);
+    assert_eq!(reported, [("nvme0", "QEMU NVMe Ctrl", true), ("nvme1", "QEMU NVMe Ctrl", false)]);
 }
 
 #[test]
@@ -115,15 +115,15 @@ fn a_drive_without_a_controller_has_not_reported_its_nqn() {
     let root = tempfile::tempdir().unwrap();
     subsystem(root.path());
     let devices = |name: &str| format!("bus/pci/devices/{name}");
-    let nameless = || Sysfs::new(root.path()).nameless().unwrap();
+    let device_without_nqn = || Sysfs::new(root.path()).device_without_nqn().unwrap();
     put(root.path(), &devices("0000:00:1f.2/class"), "0x010601\n");
     put(root.path(), &devices("0000:01:00.0/class"), "0x010802\n");
-    assert_eq!(nameless().as_deref(), Some("PCI function 0000:01:00.0"));
+    assert_eq!(device_without_nqn().as_deref(), Some("PCI function 0000:01:00.0"));
     let controller = devices("0000:01:00.0/nvme/nvme0/subsysnqn");
     put(root.path(), &controller, "nqn.2019-08.org.qemu:drive0\n");
     put(root.path(), &devices("0000:01:00.1/class"), "0x010802\n");
     put(root.path(), &devices("0000:01:00.1/physfn/class"), "0x010802\n");
-    assert_eq!(nameless(), None);
+    assert_eq!(device_without_nqn(), None);
 }
 
 #[test]

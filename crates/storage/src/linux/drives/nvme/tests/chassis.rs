@@ -100,9 +100,12 @@ fn allocation() -> Allocation {
 }
 
 fn reported_allocation(host: &Chassis) -> Allocation {
-    let seen = host.observe(&Desired::Inventory).unwrap().namespaces.into_iter();
-    let reported =
-        seen.map(|namespace| Reported { id: namespace.id, size: namespace.size, contested: false });
+    let namespaces = host.observe(&Desired::Inventory).unwrap().namespaces.into_iter();
+    let reported = namespaces.map(|namespace| Reported {
+        id: namespace.id,
+        size: namespace.size,
+        contested: false,
+    });
     Allocation { reported: reported.collect(), ..allocation() }
 }
 
@@ -137,7 +140,7 @@ fn a_drive_that_refuses_for_want_of_room_fails_the_allocation_without_leftovers(
         let Err(ConvergeError::Rejected(refused)) = error else { panic!("{error:?}") };
         assert_eq!(refused.class(), RejectionClass::Capacity);
         let text = refused.to_string();
-        assert!(text.contains("drive5 has no room") && text.contains("0 of 32"), "{text}");
+        assert!(text.contains("drive5 refuses a namespace") && text.contains("0 of 32"), "{text}");
         assert_eq!(host.unallocated(), [64 * MIB; 16]);
     }
     simulated[5].state().refuses = None;
@@ -273,7 +276,7 @@ fn an_allocation_without_ledgers_is_adopted_from_the_status_of_its_object() {
     assert!(steps.iter().all(|step| step.kind() != "create-namespace"), "{steps:?}");
     assert_eq!(nguids(&host), before);
     converger.converge(&Desired::Released(known.id)).unwrap();
-    let seen = host.observe(&Desired::Inventory).unwrap().namespaces;
-    let [left] = &seen[..] else { panic!("{seen:?}") };
+    let namespaces = host.observe(&Desired::Inventory).unwrap().namespaces;
+    let [left] = &namespaces[..] else { panic!("{namespaces:?}") };
     assert_eq!((left.id.nsid, &left.owner), (orphan, &NamespaceOwner::Unknown));
 }

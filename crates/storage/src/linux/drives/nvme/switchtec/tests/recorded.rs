@@ -65,7 +65,7 @@ fn a_read_command_is_started_fetched_and_ended() {
     assert_eq!(pax, "switchtec0 007c0081 - 4 = 00000000 00000000");
     assert_eq!(
         tunnel, "switchtec0 007c008f 0200001004000000 8 = 00000000 0400000001000000",
-        "status of 1000h, 4 bytes of it expected"
+        "the command reads 4 bytes: the status of function 1000h"
     );
     // Pass-through: subcommand, PDFID, 16 + 4096 expected bytes, no further piece, offset, length; then the admin
     // command: opcode, NSID, CDW10.
