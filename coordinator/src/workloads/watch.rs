@@ -65,7 +65,7 @@ async fn send_answers(
                 Some(Seen::Workflow(workflow)) => known = Some(*workflow),
                 Some(Seen::Trouble(_)) => {}
                 Some(Seen::Gone) => return Ok(()),
-                None => return Err(Status::unavailable("the watch ended; call again")),
+                None => return Err(Status::unavailable("the coordinator's watch on the Workflow ended; call again")),
             },
             () = sleep_until(next.map(instant_of)) => {}
         }

@@ -6,13 +6,13 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::backup::answering;
-use crate::box_of_one::{BoxOfOne, DEADLINE};
+use crate::standalone_coordinator::{DEADLINE, StandaloneCoordinator};
 
 #[expect(
     clippy::disallowed_methods,
     reason = "test harness: the child must be signalled while it runs"
 )]
-fn spawn(here: &BoxOfOne, arguments: &[&str]) -> std::process::Child {
+fn spawn(here: &StandaloneCoordinator, arguments: &[&str]) -> std::process::Child {
     Command::new(env!("CARGO_BIN_EXE_warren"))
         .args(arguments)
         .env("WARREN_API", format!("unix://{}", here.path("api.sock").display()))
@@ -25,7 +25,7 @@ fn spawn(here: &BoxOfOne, arguments: &[&str]) -> std::process::Child {
 
 #[test]
 fn an_interrupted_watch_is_cancelled() {
-    let here = BoxOfOne::with_mount();
+    let here = StandaloneCoordinator::with_mount();
     let mut child = spawn(&here, &["get", "clientmounts", "-A", "--watch"]);
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     assert!(lines.next().unwrap().unwrap().starts_with("NAMESPACE"));
@@ -56,7 +56,7 @@ fn is_listening(child: &std::process::Child) -> bool {
 
 #[test]
 fn a_verb_is_interrupted_while_it_reads_or_waits() {
-    let here = BoxOfOne::with_mount();
+    let here = StandaloneCoordinator::with_mount();
     let pipe = here.path("pipe");
     nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
     let pipe = pipe.display().to_string();
@@ -79,7 +79,7 @@ fn a_verb_is_interrupted_while_it_reads_or_waits() {
 /// A backup contains Secrets.
 #[test]
 fn an_interrupted_backup_leaves_no_file() {
-    let (here, directory) = (BoxOfOne::start(), tempfile::tempdir().unwrap());
+    let (here, directory) = (StandaloneCoordinator::start(), tempfile::tempdir().unwrap());
     let socket = directory.path().join("half.sock");
     let half = "HTTP/1.1 200 OK\r\n\r\n{\"objects\":2,\"unread\":[]}\n{}\n";
     answering(&socket, |_| half.to_owned(), true);
@@ -95,7 +95,7 @@ fn an_interrupted_backup_leaves_no_file() {
 
 #[test]
 fn a_watch_prints_changes_as_they_come() {
-    let here = BoxOfOne::with_mount();
+    let here = StandaloneCoordinator::with_mount();
     let mut child = spawn(&here, &["get", "clientmounts", "-A", "--watch"]);
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     assert!(lines.next().unwrap().starts_with("NAMESPACE"));
@@ -109,7 +109,7 @@ fn a_watch_prints_changes_as_they_come() {
 
 #[test]
 fn closed_output_is_not_a_failure() {
-    let here = BoxOfOne::start();
+    let here = StandaloneCoordinator::start();
     let mut child = spawn(&here, &["completions", "zsh"]);
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();

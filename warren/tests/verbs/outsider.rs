@@ -3,7 +3,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use assert_cmd::Command;
 
-use crate::box_of_one::BoxOfOne;
+use crate::standalone_coordinator::StandaloneCoordinator;
 
 /// Uid of the user `nobody` on every distribution.
 const NOBODY: &str = "65534";
@@ -13,7 +13,7 @@ fn another_user_is_refused_whatever_the_sockets_mode() {
     if !gate::root() {
         return;
     }
-    let here = BoxOfOne::with_mount();
+    let here = StandaloneCoordinator::with_mount();
     set_permissions(here.path(""), Permissions::from_mode(0o755)).unwrap();
     let warren = here.path("warren");
     // Another process copies the program: a file that this process has open for writing cannot be executed while a

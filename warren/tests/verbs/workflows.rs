@@ -5,21 +5,21 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
-use crate::box_of_one::{BoxOfOne, configuration};
 use crate::centre::Centre;
+use crate::standalone_coordinator::{StandaloneCoordinator, configuration};
 
 const DIRECTIVE: &str = "#DW jobdw type=xfs capacity=1GiB name=foo";
 
 /// Starts a coordinator with two computes and the stand-in of an engine.
-fn site() -> (BoxOfOne, Centre) {
-    let here = BoxOfOne::start();
+fn site() -> (StandaloneCoordinator, Centre) {
+    let here = StandaloneCoordinator::start();
     let file = here.file("system.yaml", &[configuration()]);
     here.warren(&["apply", "-f", &file]).assert().success();
     let centre = Centre::start(&here);
     (here, centre)
 }
 
-fn workflows(here: &BoxOfOne) -> usize {
+fn workflows(here: &StandaloneCoordinator) -> usize {
     here.json(&["workflow", "show", "--json"]).as_array().unwrap().len()
 }
 
@@ -268,7 +268,7 @@ fn an_interrupted_run_ends_its_command_and_removes_its_storage() {
     clippy::disallowed_methods,
     reason = "test harness: the child must be signalled while it runs"
 )]
-fn interrupt(here: &BoxOfOne, signal: Signal) {
+fn interrupt(here: &StandaloneCoordinator, signal: Signal) {
     let script = "trap 'echo cleaned; exit 0' TERM; echo running; while :; do sleep 0.05; done";
     let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_warren"))
         .args(["run", DIRECTIVE, "--nodes", "compute-1", "--", "sh", "-c", script])
