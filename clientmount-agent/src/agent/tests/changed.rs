@@ -340,7 +340,7 @@ async fn a_mount_that_cannot_be_recorded_is_not_mounted() {
     let report = &agent.outbox.reports()[0];
     let status = &report.status;
     let error = status.error.as_ref().unwrap();
-    assert!(error.debug_message.contains("the record of what is mounted"), "{error:?}");
+    assert!(error.debug_message.contains("the record of mounts"), "{error:?}");
     assert!(!status.all_ready && mounted_on(&chassis).is_empty());
 }
 
