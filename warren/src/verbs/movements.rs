@@ -1,4 +1,4 @@
-//! Data movements of workflows, one line for each: how far it is, and why it waits or how it ended.
+//! Lists the data movements of workflows, one line each: the progress, and the reason why a movement waits or failed.
 
 use api::{NnfDataMovement, names::label};
 use apiclient::list_readable;
@@ -20,14 +20,14 @@ use crate::failure::{self, Failure};
 
 const HEADER: [&str; 7] = ["RABBIT", "NAME", "STATE", "PROGRESS", "DATA", "RATE", "MESSAGE"];
 
-/// A movement.
+/// One data movement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Line {
     rabbit: String,
     name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     workflow: Option<String>,
-    /// `Starting` or `Running`; once it has ended, the verdict.
+    /// `Starting` or `Running`; the verdict once the movement has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<String>,
     /// Percentage of the data that is copied.
@@ -35,9 +35,9 @@ struct Line {
     progress: Option<i64>,
     data: String,
     rate: String,
-    /// How often the copy went on after its agent or rabbit had stopped.
+    /// Number of times that the copy was continued after its agent or rabbit had stopped.
     restarts: i64,
-    /// Why it waits, how it ended, or the last progress.
+    /// The reason why the movement waits, how it ended, or its last progress.
     message: String,
 }
 
@@ -56,7 +56,7 @@ pub(crate) async fn run(
     let listed = list_readable(client, None, &selected).await;
     let listed = listed.map_err(|error| failure::api("list NnfDataMovements", &error))?;
     let mut lines: Vec<_> = listed.items.iter().map(line).collect();
-    lines.sort_by(|one, other| (&one.name, &one.rabbit).cmp(&(&other.name, &other.rabbit)));
+    lines.sort_by(|left, right| (&left.name, &left.rabbit).cmp(&(&right.name, &right.rabbit)));
     if output.is_json() {
         output.json(&lines)?;
     } else if lines.is_empty() {
@@ -68,7 +68,7 @@ pub(crate) async fn run(
     Ok(Exit::Done)
 }
 
-/// Prints every movement, and each again when it changes, until the user interrupts it.
+/// Prints every movement, and prints a movement again when it changes, until the user interrupts the command.
 async fn watch(client: Client, selector: &str, output: Output) -> Result<(), Failure> {
     let api: Api<NnfDataMovement> = Api::all(client);
     let changes = watcher(api, Config::default().labels(selector)).default_backoff();
@@ -107,16 +107,17 @@ fn line(movement: &NnfDataMovement) -> Line {
     let status = movement.status.clone().unwrap_or_default();
     let state = status.state.as_ref().map(ToString::to_string);
     let verdict = status.status.as_ref().map(ToString::to_string);
-    let told = &status.command_status;
-    let message = if status.message.is_empty() { &told.last_message } else { &status.message };
+    let command_status = &status.command_status;
+    let message =
+        if status.message.is_empty() { &command_status.last_message } else { &status.message };
     Line {
         rabbit: movement.namespace().unwrap_or_default(),
         name: movement.name_any(),
         workflow: movement.labels().get(label::WORKFLOW_NAME).cloned(),
         state: if movement.is_finished() { verdict.or(state) } else { state },
-        progress: told.progress,
-        data: told.data.clone(),
-        rate: told.rate.clone(),
+        progress: command_status.progress,
+        data: command_status.data.clone(),
+        rate: command_status.rate.clone(),
         restarts: status.restarts,
         message: message.clone(),
     }
@@ -141,7 +142,7 @@ mod tests {
 
     use super::*;
 
-    fn told(status: &Value) -> Vec<String> {
+    fn row_of(status: &Value) -> Vec<String> {
         let movement: NnfDataMovement = from_value(json!({
             "metadata": {"name": "w-1-0", "namespace": "rabbit-1", "labels": {label::WORKFLOW_NAME: "w"}},
             "spec": {"userId": 1, "groupId": 1},
@@ -152,27 +153,27 @@ mod tests {
     }
 
     #[test]
-    fn a_line_has_the_verdict_once_there_is_one_and_says_why() {
-        assert_eq!(told(&json!({})), ["-", "-", "", "", ""]);
+    fn a_row_shows_the_verdict_of_a_finished_movement_and_the_reason() {
+        assert_eq!(row_of(&json!({})), ["-", "-", "", "", ""]);
         let waits = json!({"state": "Starting", "message": "/lus/g is not mounted"});
-        assert_eq!(told(&waits), ["Starting", "-", "", "", "/lus/g is not mounted"]);
+        assert_eq!(row_of(&waits), ["Starting", "-", "", "", "/lus/g is not mounted"]);
         let copied = json!({"progress": 63, "data": "1.2 GiB", "rate": "800.0 MiB/s", "lastMessage": "63 %, about 1s left"});
         let runs = json!({"state": "Running", "commandStatus": copied});
         let figures = ["63 %", "1.2 GiB", "800.0 MiB/s"];
-        assert_eq!(told(&runs), [&["Running"][..], &figures, &["63 %, about 1s left"]].concat());
+        assert_eq!(row_of(&runs), [&["Running"][..], &figures, &["63 %, about 1s left"]].concat());
         let failed = json!({"state": "Finished", "status": "Failed", "message": "no space", "commandStatus": copied});
-        assert_eq!(told(&failed), [&["Failed"][..], &figures, &["no space"]].concat());
+        assert_eq!(row_of(&failed), [&["Failed"][..], &figures, &["no space"]].concat());
     }
 
     #[test]
     fn movements_are_selected_by_their_workflow() {
-        let of = |workflow: Option<&str>| {
+        let selector_of = |workflow: Option<&str>| {
             let workflow = workflow.map(str::to_owned);
             selector(&Movements { workflow, namespace: "default".to_owned(), watch: false })
         };
         let namespace = "dataworkflowservices.github.io/workflow.namespace=default";
-        assert_eq!(of(None), namespace);
+        assert_eq!(selector_of(None), namespace);
         let name = "dataworkflowservices.github.io/workflow.name=w";
-        assert_eq!(of(Some("w")), format!("{namespace},{name}"));
+        assert_eq!(selector_of(Some("w")), format!("{namespace},{name}"));
     }
 }

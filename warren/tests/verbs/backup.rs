@@ -117,7 +117,7 @@ fn against_server(answer: impl Fn(&str) -> String + Send + 'static) -> (i32, Str
 }
 
 #[test]
-fn a_backup_replaces_files_and_nothing_else() {
+fn a_backup_replaces_only_regular_files() {
     let here = StandaloneCoordinator::start();
     let (target, link) = (here.path("target"), here.path("link"));
     std::fs::write(&target, "before").unwrap();
@@ -131,7 +131,7 @@ fn a_backup_replaces_files_and_nothing_else() {
 }
 
 #[test]
-fn an_incomplete_backup_is_not_kept() {
+fn an_incomplete_backup_is_not_written() {
     let header = "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{\"objects\":2,\"unread\":[]}\n";
     for lines in ["", "{}\n{}\n"] {
         let (code, stderr, kept) = against(&format!("{header}{lines}"));

@@ -24,7 +24,7 @@ fn spawn(here: &StandaloneCoordinator, arguments: &[&str]) -> std::process::Chil
 }
 
 #[test]
-fn an_interrupted_watch_is_cancelled() {
+fn an_interrupted_watch_exits_with_the_status_of_a_cancelled_verb() {
     let here = StandaloneCoordinator::with_mount();
     let mut child = spawn(&here, &["get", "clientmounts", "-A", "--watch"]);
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -55,7 +55,7 @@ fn is_listening(child: &std::process::Child) -> bool {
 }
 
 #[test]
-fn a_verb_is_interrupted_while_it_reads_or_waits() {
+fn a_signal_ends_a_verb_that_reads_or_waits() {
     let here = StandaloneCoordinator::with_mount();
     let pipe = here.path("pipe");
     nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
@@ -70,7 +70,7 @@ fn a_verb_is_interrupted_while_it_reads_or_waits() {
             let mut child = spawn(&here, arguments);
             until("handlers", || is_listening(&child).then_some(()));
             kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), signal).unwrap();
-            let status = until("its end", || child.try_wait().unwrap());
+            let status = until("the end of the process", || child.try_wait().unwrap());
             assert_eq!(status.code(), Some(6), "{arguments:?} {signal}");
         }
     }
@@ -87,10 +87,10 @@ fn an_interrupted_backup_leaves_no_file() {
     let file = directory.path().join("backup").display().to_string();
     let files = || std::fs::read_dir(directory.path()).unwrap().count();
     let mut child = spawn(&here, &["--server", &server, "backup", &file]);
-    until("a draft", || (files() > 1).then_some(()));
+    until("a draft of the backup", || (files() > 1).then_some(()));
     kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGTERM).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(6));
-    assert_eq!(files(), 1, "the socket");
+    assert_eq!(files(), 1, "only the socket remains");
 }
 
 #[test]

@@ -71,7 +71,7 @@ async fn answer(client: &Client, rabbit: &str, text: &str) {
 }
 
 #[test]
-fn running_containers_are_asked_each_time_and_the_answers_are_shown() {
+fn each_call_requests_the_logs_of_running_containers_and_shows_the_answers() {
     let here = here();
     for text in ["began\n", "began\nwent on\n"] {
         let stdout = std::thread::scope(|scope| {

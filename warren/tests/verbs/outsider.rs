@@ -9,7 +9,7 @@ use crate::standalone_coordinator::StandaloneCoordinator;
 const NOBODY: &str = "65534";
 
 #[test]
-fn another_user_is_refused_whatever_the_sockets_mode() {
+fn a_user_other_than_root_is_refused_even_if_the_sockets_mode_permits_the_connection() {
     if !gate::root() {
         return;
     }

@@ -38,7 +38,7 @@ impl Node for Agent {
     }
 
     async fn status(&self, _: Request<StatusRequest>) -> Result<Response<StatusResponse>, Status> {
-        Err(Status::unimplemented("this test does not call it"))
+        Err(Status::unimplemented("this test does not call this method"))
     }
 
     async fn plan(&self, request: Request<PlanRequest>) -> Result<Response<PlanResponse>, Status> {
@@ -55,7 +55,7 @@ impl Node for Agent {
     }
 
     async fn get_health(&self, _: Request<HealthRequest>) -> Result<Response<Health>, Status> {
-        Err(Status::unimplemented("this test does not call it"))
+        Err(Status::unimplemented("this test does not call this method"))
     }
 }
 

@@ -73,7 +73,7 @@ fn an_object_that_the_schema_refuses_is_reported_with_file_and_field() {
 }
 
 #[test]
-fn completions_are_made_from_the_command_line() {
+fn the_completion_script_has_the_verbs() {
     for shell in ["bash", "zsh", "fish"] {
         let assert = warren(&["completions", shell]).assert().success();
         assert!(String::from_utf8_lossy(&assert.get_output().stdout).contains("mounts"));

@@ -49,7 +49,7 @@ fn the_longest_timeout_does_not_overflow() {
 }
 
 #[test]
-fn wait_sees_a_change_that_comes_later() {
+fn wait_ends_when_a_later_change_meets_the_condition() {
     let here = StandaloneCoordinator::with_mount();
     let waiting = std::thread::scope(|scope| {
         let waiting =

@@ -116,7 +116,7 @@ fn computes_are_named_before_setup() {
         "computes/w",
         "servers/w-0",
         "directivebreakdown/w-0",
-        "the workflow waits for nothing",
+        "the workflow does not wait",
     ] {
         assert!(investigated.contains(object), "{investigated}");
     }
@@ -223,7 +223,7 @@ fn a_timeout_of_a_run_names_the_cause() {
 }
 
 #[test]
-fn wrong_arguments_create_no_workflow() {
+fn a_run_with_wrong_arguments_creates_no_workflow() {
     let (here, _centre) = site();
     let refused = |arguments: &[&str], expected: &str| {
         let assert = here.warren(arguments).args(["--", "true"]).assert().code(2);
@@ -241,7 +241,7 @@ fn wrong_arguments_create_no_workflow() {
 
 /// A workflow of another user with the same name must not be removed.
 #[test]
-fn an_existing_workflow_of_the_same_name_is_left_alone() {
+fn a_run_does_not_remove_an_existing_workflow_of_the_same_name() {
     let (here, _centre) = site();
     here.warren(&["workflow", "create", DIRECTIVE, "--name", "taken"]).assert().success();
     let assert = here
@@ -285,7 +285,7 @@ fn interrupt(here: &StandaloneCoordinator, signal: Signal) {
 }
 
 #[test]
-fn purge_shows_its_plan_before_it_does_anything() {
+fn purge_without_yes_only_shows_its_plan() {
     let (here, _centre) = site();
     here.warren(&["workflow", "create", DIRECTIVE, "--name", "w"]).assert().success();
     let held = json!({"apiVersion": "dataworkflowservices.github.io/v1alpha7", "kind": "Servers", "spec": {},

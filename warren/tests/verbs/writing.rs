@@ -3,7 +3,7 @@ use serde_json::json;
 use crate::standalone_coordinator::{StandaloneCoordinator, configuration, mount};
 
 #[test]
-fn apply_creates_changes_or_keeps_objects() {
+fn apply_creates_changes_or_leaves_objects_unchanged() {
     let here = StandaloneCoordinator::start();
     let file = here.file("all.yaml", &[configuration(), mount("job", "mounted")]);
     let created = here.output(&["apply", "-f", &file]);
