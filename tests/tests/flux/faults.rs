@@ -335,8 +335,8 @@ fn a_wrong_setting_is_named_and_the_agent_is_not_called() -> anyhow::Result<()> 
         ("WARREN_EPILOG_DEADLINE=-1s", "WARREN_EPILOG_DEADLINE: '-1s'"),
         ("WARREN_ON_TIMEOUT=kill", "WARREN_ON_TIMEOUT: 'kill'"),
         ("WARREN_UNREACHABLE=$(id)", "WARREN_UNREACHABLE: '$(id)'"),
-        ("WARREN_TYPO=1", "'WARREN_TYPO=1' sets nothing"),
-        ("nonsense", "'nonsense' sets nothing"),
+        ("WARREN_TYPO=1", "'WARREN_TYPO=1' sets no variable of this file"),
+        ("nonsense", "'nonsense' sets no variable of this file"),
     ] {
         for stage in [prolog()?, epilog()?] {
             let ended = stage.with_settings(line)?.run()?;

@@ -161,7 +161,7 @@ async fn a_revoked_token_is_refused_and_the_script_says_what_to_do() -> anyhow::
     // The file may have a newer token if the right to renew was removed late.
     until("the token to be refused", PATIENCE, || {
         let why = holder.renew_fails(&["--now"])?;
-        ensure!(why.contains("takes this token no more"), "{why}");
+        ensure!(why.contains("no longer accepts this token"), "{why}");
         Ok(())
     })?;
 
@@ -188,7 +188,7 @@ async fn renew_token_says_what_is_wrong_with_a_token() -> anyhow::Result<()> {
         // request because the signature is forged.
         (
             forged(json!({"sub": subject, "iat": 1_000_000, "exp": 2_000_000})),
-            "takes this token no more",
+            "no longer accepts this token",
         ),
     ] {
         holder.write(&token)?;
