@@ -319,7 +319,7 @@ fn an_absent_api_and_a_revoked_token_leave_mounts_as_they_are() -> anyhow::Resul
 }
 
 #[test]
-fn a_missing_crd_is_named_and_waited_for() -> anyhow::Result<()> {
+fn the_agent_names_a_missing_crd_and_waits_for_the_crd() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
@@ -339,7 +339,7 @@ fn a_missing_crd_is_named_and_waited_for() -> anyhow::Result<()> {
 
 /// This test runs only on a real server: the embedded API has no roles, and its token has all rights.
 #[test]
-fn a_right_that_is_missing_is_named_and_waited_for() -> anyhow::Result<()> {
+fn the_agent_names_a_missing_right_and_waits_for_the_right() -> anyhow::Result<()> {
     if !gate::loop_devices() || !gate::real_server() {
         return Ok(());
     }

@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rabbit_alone_is_quorate_and_its_computes_without_it_are_not() {
+    fn the_rabbit_alone_is_quorate_and_its_computes_without_the_rabbit_are_not() {
         let conf = Ring::with_computes(16).corosync_conf();
         let votes = |value: &str| conf.matches(&format!("quorum_votes: {value}\n")).count();
         assert_eq!((votes("17"), votes("1")), (1, 16));

@@ -73,7 +73,7 @@ fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<
 }
 
 #[test]
-fn the_embedded_api_asks_the_coordinator() -> anyhow::Result<()> {
+fn the_embedded_api_calls_the_coordinators_check_of_a_system_configuration() -> anyhow::Result<()> {
     let directory = tempfile::tempdir()?;
     let at = directory.path();
     let _coordinator = Program::coordinator(at)?;
@@ -89,7 +89,8 @@ fn the_embedded_api_asks_the_coordinator() -> anyhow::Result<()> {
 }
 
 #[test]
-fn a_cluster_asks_the_coordinator_over_https() -> anyhow::Result<()> {
+fn a_cluster_calls_the_coordinators_check_of_a_system_configuration_over_https()
+-> anyhow::Result<()> {
     if !gate::real_server() {
         return Ok(());
     }

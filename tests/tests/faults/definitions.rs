@@ -14,7 +14,7 @@ use crate::{log, no_program_died, pids_of};
 
 /// Coordinator and rabbit agent log which kind is missing, wait for its CRD, and need no restart.
 #[test]
-fn missing_crds_are_logged_and_waited_for() -> anyhow::Result<()> {
+fn daemons_log_missing_crds_and_wait_for_them() -> anyhow::Result<()> {
     let disturbed = Disturbed::new(&[])?;
     let mut fixture = Fixture::started_on(disturbed.server(), Link::of_this_run(), 1, "xfs")?;
     let cluster = &fixture.run.cluster;

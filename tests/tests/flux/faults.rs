@@ -85,7 +85,7 @@ fn a_run_directory_that_cannot_be_written_delays_no_job() -> anyhow::Result<()> 
 }
 
 #[test]
-fn a_jobspec_with_the_key_dw_is_that_of_a_job_with_storage() -> anyhow::Result<()> {
+fn a_job_has_storage_if_its_jobspec_has_the_key_dw() -> anyhow::Result<()> {
     if !gate::jq() {
         return Ok(());
     }
@@ -195,7 +195,8 @@ fn the_epilog_exits_with_the_agents_status_and_raises_no_exception() -> anyhow::
 }
 
 #[test]
-fn the_agent_is_called_again_after_it_or_the_coordinator_was_away() -> anyhow::Result<()> {
+fn a_script_calls_the_agent_again_after_the_agent_or_the_coordinator_was_away() -> anyhow::Result<()>
+{
     for (script, first) in [("prolog", "7"), ("prolog", "8"), ("epilog", "7"), ("epilog", "8")] {
         let ended =
             Stage::new(script)?.with("F_JOBSPEC", RABBIT_JOB).with("F_AGENT_FIRST", first).run()?;

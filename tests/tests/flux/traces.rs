@@ -154,7 +154,7 @@ fn judge(case: &Case) -> anyhow::Result<()> {
 }
 
 #[test]
-fn each_recorded_case_ends_as_its_verdict_says() -> anyhow::Result<()> {
+fn each_recorded_case_matches_or_differs_as_its_verdict_states() -> anyhow::Result<()> {
     if !gate::jq() {
         return Ok(());
     }

@@ -92,7 +92,7 @@ fn agent(
 }
 
 #[test]
-fn an_expired_certificate_or_one_of_another_name_is_refused() -> anyhow::Result<()> {
+fn an_expired_certificate_and_a_certificate_of_another_name_are_refused() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }

@@ -57,7 +57,7 @@ fn a_prolog_waits_for_its_mounts_and_an_epilog_for_their_unmount() -> anyhow::Re
 }
 
 #[test]
-fn an_unknown_job_needs_nothing_and_a_known_one_is_waited_for() -> anyhow::Result<()> {
+fn verbs_end_at_once_for_an_unknown_job_and_wait_for_a_known_job() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }

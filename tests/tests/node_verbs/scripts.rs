@@ -50,8 +50,7 @@ fn a_prolog_that_still_waits_ends_when_the_workflow_is_torn_down() -> anyhow::Re
 
 /// Kills the prolog before and during the mount, with the signals that workload managers send.
 #[test]
-fn a_prolog_that_is_killed_at_any_moment_changes_nothing_and_the_next_one_succeeds()
--> anyhow::Result<()> {
+fn the_next_prolog_succeeds_after_a_prolog_was_killed_at_any_moment() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }

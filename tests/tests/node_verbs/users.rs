@@ -97,7 +97,7 @@ fn processes_that_a_user_leaves_are_named_and_signalled_only_with_on_timeout_sig
 }
 
 #[test]
-fn a_process_that_ignores_sigterm_is_killed_and_one_of_root_never_is() -> anyhow::Result<()> {
+fn a_process_that_ignores_sigterm_is_killed_and_a_process_of_root_is_not() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }

@@ -138,7 +138,7 @@ async fn a_node_renews_its_own_token_and_the_file_is_replaced_as_a_whole() -> an
 }
 
 #[tokio::test]
-async fn a_revoked_token_is_refused_and_the_script_says_what_to_do() -> anyhow::Result<()> {
+async fn a_revoked_token_is_refused_and_the_script_prints_the_remedy() -> anyhow::Result<()> {
     let installed = Installed::start("direct", &["compute-1"])?;
     installed.identities("apply", &["compute-1"])?;
     let old = installed.plane.token("warren-nodes", "compute-1", HOUR).await?;
@@ -174,7 +174,7 @@ async fn a_revoked_token_is_refused_and_the_script_says_what_to_do() -> anyhow::
 }
 
 #[tokio::test]
-async fn renew_token_says_what_is_wrong_with_a_token() -> anyhow::Result<()> {
+async fn renew_token_names_the_fault_of_a_token() -> anyhow::Result<()> {
     let installed = Installed::start("direct", &[])?;
     let holder = TokenFile::new(&installed, "")?;
     let forged = |claims: Value| format!("e30.{}.e30", URL_SAFE_NO_PAD.encode(claims.to_string()));
@@ -203,7 +203,7 @@ async fn renew_token_says_what_is_wrong_with_a_token() -> anyhow::Result<()> {
 /// The script quotes names that YAML would read as numbers or booleans. If a name is not valid for a namespace, the
 /// script prints nothing at all.
 #[test]
-fn node_identities_prints_all_or_nothing() -> anyhow::Result<()> {
+fn node_identities_prints_all_nodes_or_only_an_error() -> anyhow::Result<()> {
     let printed = |words: &[&str]| {
         let mut argv = command(tree("packaging/kubernetes/node-identities"));
         argv.args(words);

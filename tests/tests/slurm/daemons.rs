@@ -13,7 +13,8 @@ use super::{XFS, slurm};
 /// Slurm sometimes kills its teardown call for a cancelled job before the call reaches Warren, and does not repeat the
 /// call. The test delays the call, which has the same effect.
 #[test]
-fn storage_of_a_cancelled_job_goes_although_slurms_teardown_call_is_lost() -> anyhow::Result<()> {
+fn storage_of_a_cancelled_job_is_removed_although_slurms_teardown_call_is_lost()
+-> anyhow::Result<()> {
     let Some(slurm) = slurm("")? else { return Ok(()) };
     let goes_on = slurm.jobs().join("goes-on");
     let wait = format!("until [ -e '{}' ]; do sleep 0.3; done", goes_on.display());

@@ -29,7 +29,7 @@ fn waits_for(flow: &Flow, state: &str, node: &str) -> anyhow::Result<()> {
 /// The agent's process is stopped, so that it looks dead to all other programs, and is killed
 /// later without having continued.
 #[test]
-fn a_rabbit_that_is_dead_in_a_state_is_waited_for_and_named() -> anyhow::Result<()> {
+fn the_engine_names_a_dead_rabbit_and_waits_for_the_rabbit_in_each_state() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
@@ -60,7 +60,8 @@ fn a_rabbit_that_is_dead_in_a_state_is_waited_for_and_named() -> anyhow::Result<
 }
 
 #[test]
-fn a_compute_that_is_dead_around_its_mount_is_waited_for_and_named() -> anyhow::Result<()> {
+fn the_engine_names_a_dead_compute_and_waits_for_it_before_during_and_after_its_mount()
+-> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
@@ -95,7 +96,7 @@ fn a_compute_that_is_dead_around_its_mount_is_waited_for_and_named() -> anyhow::
 }
 
 #[test]
-fn a_compute_that_is_marked_down_is_not_waited_for() -> anyhow::Result<()> {
+fn the_engine_does_not_wait_for_a_compute_that_is_marked_down() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
