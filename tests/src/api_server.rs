@@ -152,7 +152,8 @@ impl ApiServer {
         let old = self.token()?;
         if let Kind::Embedded(..) = &self.kind {
             self.stop()?;
-            fs::remove_file(self.directory.join("credentials.json")).context("forget everybody")?;
+            fs::remove_file(self.directory.join("credentials.json"))
+                .context("delete the credentials")?;
             return self.resume();
         }
         // Creates the account again: a token of the deleted account is not valid for a new account of the same name.

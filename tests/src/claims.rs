@@ -128,17 +128,25 @@ impl Coordinator {
         found: Found,
         seconds: u64,
     ) -> anyhow::Result<ContainerRun> {
-        let mut made = self.make(self.plan(run, found, seconds)?).await;
-        ensure!(made.failures.is_empty() && made.stored.len() == 1, "{}: {made:?}", self.me);
-        Ok(made.stored.remove(0).object.try_parse()?)
+        let mut outcome = self.make(self.plan(run, found, seconds)?).await;
+        ensure!(
+            outcome.failures.is_empty() && outcome.stored.len() == 1,
+            "{}: {outcome:?}",
+            self.me
+        );
+        Ok(outcome.stored.remove(0).object.try_parse()?)
     }
 
     /// Plans one change of the run and sends it. The API must refuse it, and the coordinator must then plan again
     /// soon. Returns the reason.
     async fn lose(&self, run: &ContainerRun, found: Found) -> anyhow::Result<String> {
-        let mut made = self.make(self.plan(run, found, 0)?).await;
-        ensure!(made.stored.is_empty() && made.failures.len() == 1, "{}: {made:?}", self.me);
-        let (why, retry) = made.failures.remove(0);
+        let mut outcome = self.make(self.plan(run, found, 0)?).await;
+        ensure!(
+            outcome.stored.is_empty() && outcome.failures.len() == 1,
+            "{}: {outcome:?}",
+            self.me
+        );
+        let (why, retry) = outcome.failures.remove(0);
         ensure!(retry == Retry::Soon, "{}: {}: {retry:?}", self.me, why.text);
         Ok(why.text)
     }
@@ -274,11 +282,11 @@ pub async fn renewed(c1: &Coordinator, c2: &Coordinator) -> anyhow::Result<()> {
     let before = leases(&c1.client, NAMESPACE).await?;
     renew(&c2.client, NAMESPACE, &c2.me).await?;
     let after = leases(&c1.client, NAMESPACE).await?;
-    let seen = |coordinator: &Coordinator| {
+    let kept_its_lease = |coordinator: &Coordinator| {
         let me = coordinator.me.as_str();
         ensure!(before.contains_key(me) && after.contains_key(me), "{me}: {before:?} {after:?}");
         Ok(before[me] == after[me])
     };
-    ensure!(seen(c1)? && !seen(c2)?, "{before:?} {after:?}");
+    ensure!(kept_its_lease(c1)? && !kept_its_lease(c2)?, "{before:?} {after:?}");
     Ok(())
 }

@@ -103,7 +103,7 @@ fn run_disturbed(node: &str, step: usize, victim: &str) -> anyhow::Result<()> {
         let kept = fixture.keep();
         return outcome.with_context(|| format!("everything is kept in {}", kept.display()));
     }
-    ensure!(!fixture.run.cluster.node(node)?.trap_is_set(), "step {step} never came");
+    ensure!(!fixture.run.cluster.node(node)?.trap_is_set(), "{node} did not take step {step}");
     ensure!(fixture.namespaces()?.is_empty(), "namespaces are left: {:?}", fixture.namespaces()?);
     fixture.end()
 }

@@ -34,7 +34,7 @@ pub fn run(directory: &Path) -> anyhow::Result<()> {
     );
     adopt_orphans()?;
     let mut screen = Screen::new();
-    clear(directory).context("clear away what an earlier run left")?;
+    clear(directory).context("delete the files that an earlier run left")?;
     let chassis = Chassis::new(3);
     screen.chapter("start a coordinator, a rabbit and three computes");
     let cluster = Cluster::start(directory, chassis)?;
@@ -81,7 +81,7 @@ pub fn farewell(outcome: Option<anyhow::Result<()>>, directory: &Path) -> ExitCo
             ExitCode::FAILURE
         }
         None => {
-            screen::complain("demo failed: its thread ended without a word");
+            screen::complain("demo failed: its thread ended without a result");
             ExitCode::FAILURE
         }
     }

@@ -319,7 +319,7 @@ impl Program {
             if signalled.replace(pid) != Some(pid) {
                 signal(pid, Signal::SIGTERM).with_context(|| format!("stop {name}"))?;
             }
-            bail!("it still runs; see {}", self.log.display())
+            bail!("the program still runs; see {}", self.log.display())
         })?;
         self.wait(deadline)
     }
@@ -330,11 +330,12 @@ impl Program {
     /// When the program does not end within `deadline`.
     pub fn wait(&mut self, deadline: Duration) -> anyhow::Result<i32> {
         let what = format!("{} to end; see {}", self.name, self.log.display());
-        let status =
-            until(&what, deadline, || self.supervisor.try_wait()?.context("it still runs"))?;
+        let status = until(&what, deadline, || {
+            self.supervisor.try_wait()?.context("the program still runs")
+        })?;
         // Waits until the program's last output is in its log. The wait is bounded, since a process that the program
         // started may still run and keep the pipe open.
-        let _ = until("its log", LAST_WORDS, || {
+        let _ = until("the rest of the program's output", LAST_WORDS, || {
             ensure!(self.copying.is_finished(), "a process still writes to the log");
             Ok(())
         });

@@ -194,11 +194,12 @@ impl Flow {
     pub fn wait(&self, state: &str, status: &str) -> anyhow::Result<Value> {
         until(&format!("{state} to be {status}"), patience(), || {
             let workflow = self.workflow()?;
-            let told = &workflow["status"];
+            let reported = &workflow["status"];
             let ready = status == "Completed";
-            let is_there =
-                told["state"] == state && told["status"] == status && told["ready"] == ready;
-            ensure!(is_there, "not yet: {told:#}");
+            let is_there = reported["state"] == state
+                && reported["status"] == status
+                && reported["ready"] == ready;
+            ensure!(is_there, "not yet: {reported:#}");
             Ok(workflow)
         })
     }

@@ -25,7 +25,7 @@ pub struct Called {
     /// Exit status of the call.
     pub code: Option<i32>,
     /// The job's state, if the call printed it.
-    pub told: Value,
+    pub printed: Value,
     /// Standard error of the call.
     pub stderr: String,
 }
@@ -79,7 +79,7 @@ impl<'a> Caller<'a> {
     /// When the job is in another state or not ready.
     pub fn reach(&self, words: &[&str], state: &str) -> anyhow::Result<Called> {
         let called = self.call(words)?.with(0)?;
-        ensure!(called.told["state"] == state && called.told["ready"] == true, "{called:?}");
+        ensure!(called.printed["state"] == state && called.printed["ready"] == true, "{called:?}");
         Ok(called)
     }
 }
@@ -91,11 +91,11 @@ impl Called {
     /// When the command printed no JSON.
     pub fn read(output: &Output) -> anyhow::Result<Self> {
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-        let told = match output.stdout.as_slice() {
+        let printed = match output.stdout.as_slice() {
             [] => Value::Null,
-            text => serde_json::from_slice(text).context("decode what it printed")?,
+            text => serde_json::from_slice(text).context("decode the output of warren workload")?,
         };
-        Ok(Self { code: output.status.code(), told, stderr })
+        Ok(Self { code: output.status.code(), printed, stderr })
     }
 
     /// Checks that the exit status is `code`.
@@ -112,9 +112,9 @@ impl Called {
     /// # Errors
     /// When a part is missing.
     pub fn saying(self, parts: &[&str]) -> anyhow::Result<Self> {
-        let said = format!("{} {}", self.told, self.stderr);
+        let output = format!("{} {}", self.printed, self.stderr);
         for part in parts {
-            ensure!(said.contains(part), "no {part:?} in {self:#?}");
+            ensure!(output.contains(part), "no {part:?} in {self:#?}");
         }
         Ok(self)
     }
@@ -122,7 +122,7 @@ impl Called {
     /// Returns the record of one node.
     #[must_use]
     pub fn node(&self, name: &str) -> Value {
-        let nodes = self.told["nodes"].as_array().into_iter().flatten();
+        let nodes = self.printed["nodes"].as_array().into_iter().flatten();
         nodes.into_iter().find(|node| node["node"] == name).cloned().unwrap_or_default()
     }
 }

@@ -90,7 +90,7 @@ fn ensure_each_secret_is_found_in_its_user(
     let holder = start_credential_holder(fixture)?;
     until("the token in a rabbit agent that uses it", PATIENCE, || {
         let pid = holder.pid()?;
-        ensure!(!found_in(pid, &secrets[0])?.is_empty(), "it is not found");
+        ensure!(!found_in(pid, &secrets[0])?.is_empty(), "the token is not found");
         ensure!(!connections(pid)?.is_empty(), "no connection is found");
         Ok(())
     })

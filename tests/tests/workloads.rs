@@ -45,7 +45,7 @@ fn each_call_of_a_job_may_be_repeated() -> anyhow::Result<()> {
     create(&caller)?;
     let again = create(&caller)?;
     ensure!(
-        again.told["userId"] == 1050 && again.told["workflow"] == "default/test-7",
+        again.printed["userId"] == 1050 && again.printed["workflow"] == "default/test-7",
         "{again:?}"
     );
     let other =
@@ -55,7 +55,7 @@ fn each_call_of_a_job_may_be_repeated() -> anyhow::Result<()> {
     for (words, state) in CALLS {
         for time in ["first", "second"] {
             let called = caller.call(words)?.with(0).context(time)?;
-            ensure!(called.told["state"] == state, "{time}: {called:?}");
+            ensure!(called.printed["state"] == state, "{time}: {called:?}");
             if state == "PreRun" {
                 let node = called.node("compute-2");
                 ensure!(node["condition"] == "ready" && node["mounted"] == true, "{called:?}");
@@ -68,7 +68,7 @@ fn each_call_of_a_job_may_be_repeated() -> anyhow::Result<()> {
             let others = caller.call(&["setup", "--nodes", "compute-1"])?;
             others.with(1)?.saying(&["compute-[1-3]"])?;
             let env = caller.call(&["env"])?.with(0)?;
-            let path = env.told["DW_JOB_scratch"].as_str().context("DW_JOB_scratch")?;
+            let path = env.printed["DW_JOB_scratch"].as_str().context("DW_JOB_scratch")?;
             for (compute, _) in &flow.fixture.run.cluster.chassis().computes {
                 let script = format!("echo {compute} > {path}/hello; cat {path}/hello");
                 ensure!(flow.run_on(compute, &script)?.trim() == compute, "{compute}");
@@ -127,7 +127,7 @@ fn a_workload_managers_calls_succeed_although_the_coordinator_is_killed() -> any
         until("a coordinator", patience(), || coordinator.kill())?;
         let called =
             Called::read(&child.wait_with_output().context("wait for a call")?)?.with(0)?;
-        ensure!(called.told["state"] == state, "{called:?}");
+        ensure!(called.printed["state"] == state, "{called:?}");
     }
     flow.nothing_is_left()?;
     flow.end()
@@ -183,7 +183,7 @@ fn a_user_may_act_on_its_own_jobs_and_the_workload_manager_on_all() -> anyhow::R
     own(1051, "mine").call(&["create", XFS])?.with(1)?.saying(&["--manager user-1051"])?;
     let mine = own(1050, "mine");
     let created = mine.call(&["create", XFS])?.with(0)?;
-    ensure!(created.told["userId"] == 1050 && created.told["groupId"] == 1050, "{created:?}");
+    ensure!(created.printed["userId"] == 1050 && created.printed["groupId"] == 1050, "{created:?}");
     let as_root = ["create", XFS, "--user", "0", "--group", "0"];
     own(1050, "root").call(&as_root)?.with(1)?.saying(&["user 1050", "--wlm-user"])?;
     let others: [&[&str]; 5] =
@@ -193,7 +193,7 @@ fn a_user_may_act_on_its_own_jobs_and_the_workload_manager_on_all() -> anyhow::R
     }
     let status = mine.call(&["status"])?.with(0)?;
     ensure!(
-        status.told["desiredState"] == "Proposal" && status.told["aborted"] == "",
+        status.printed["desiredState"] == "Proposal" && status.printed["aborted"] == "",
         "{status:?}"
     );
     // User 1060, whom the option --wlm-user names for the workload manager `test`, may act only on jobs of that
@@ -234,7 +234,7 @@ fn a_missed_deadline_is_reported_after_a_restart_and_can_be_renewed() -> anyhow:
     let late = caller.call(&["setup", "--nodes", "compute-1", "--timeout", "3s"])?.with(3)?;
     ensure!(late.node(&rabbit)["condition"] == "unreachable", "{late:?}");
     let late = late.saying(&["user 0 set", "does not prove that the node is down", "waitsFor"])?;
-    ensure!(late.told["desiredState"] == "Setup", "{late:?}");
+    ensure!(late.printed["desiredState"] == "Setup", "{late:?}");
     flow.kill_coordinator()?;
     let caller = Caller::new(&flow, "7");
     let status = until("the coordinator to be back", patience(), || {
@@ -242,7 +242,7 @@ fn a_missed_deadline_is_reported_after_a_restart_and_can_be_renewed() -> anyhow:
         ensure!(status.code == Some(3), "{status:?}");
         Ok(status)
     })?;
-    let deadlines = status.told["deadlines"].as_array().context("deadlines")?;
+    let deadlines = status.printed["deadlines"].as_array().context("deadlines")?;
     let setup = deadlines
         .iter()
         .find(|deadline| deadline["state"] == "Setup")
@@ -301,7 +301,7 @@ fn a_job_goes_on_without_a_compute_whose_mount_failed() -> anyhow::Result<()> {
     caller.call(&whole)?.with(2)?.saying(&["tolerance", "needs all its nodes"])?;
     let create = ["create", XFS, "--tolerance", "1", "--user", "1050", "--group", "1050"];
     let created = caller.reach(&create, "Proposal")?;
-    ensure!(created.told["tolerance"] == 1, "{created:?}");
+    ensure!(created.printed["tolerance"] == 1, "{created:?}");
     let without = ["create", XFS, "--user", "1050", "--group", "1050"];
     caller.call(&without)?.with(1)?.saying(&["another tolerance"])?;
     caller.reach(&["setup", "--nodes", "compute-[1-3]"], "Setup")?;
@@ -326,19 +326,19 @@ fn a_job_goes_on_without_a_compute_whose_mount_failed() -> anyhow::Result<()> {
     // must give the same answer.
     for _ in 0..2 {
         let started = caller.reach(&start, "PreRun")?;
-        let lost = started.told["lost"].as_array().context("lost")?;
+        let lost = started.printed["lost"].as_array().context("lost")?;
         ensure!(lost.len() == 1 && lost[0]["node"] == "compute-2", "{started:?}");
         ensure!(lost[0]["state"] == "PreRun" && lost[0]["evidence"] != "", "{started:?}");
-        ensure!(started.told["message"] == "Forced Ready", "{started:?}");
+        ensure!(started.printed["message"] == "Forced Ready", "{started:?}");
     }
     let env = caller.call(&["env"])?.with(0)?;
-    ensure!(env.told["DW_JOB_scratch"] == path, "{env:?}");
+    ensure!(env.printed["DW_JOB_scratch"] == path, "{env:?}");
     flow.run_on("compute-1", &format!("echo hello > {path}/hello"))?;
     flow.kill_coordinator()?;
     let caller = Caller::new(&flow, "7");
     let ended = caller.reach(&["post-run"], "DataOut")?;
     ensure!(
-        ended.told["lost"][0]["node"] == "compute-2",
+        ended.printed["lost"][0]["node"] == "compute-2",
         "the new coordinator does not report the lost compute: {ended:?}"
     );
     caller.call(&["teardown"])?.with(0)?;
@@ -373,15 +373,15 @@ fn a_job_goes_on_without_the_computes_of_a_rabbit_that_failed() -> anyhow::Resul
         Ok(())
     })?;
     for _ in 0..2 {
-        let made = caller.reach(&setup, "Setup")?;
-        let lost = &made.told["lost"][0];
-        ensure!(lost["node"] == "compute-9" && lost["state"] == "Setup", "{made:?}");
+        let stored = caller.reach(&setup, "Setup")?;
+        let lost = &stored.printed["lost"][0];
+        ensure!(lost["node"] == "compute-9" && lost["state"] == "Setup", "{stored:?}");
         let evidence = lost["evidence"].as_str().context("evidence")?;
-        ensure!(evidence.starts_with("rabbit-9: ") && evidence.contains("mkfs"), "{made:?}");
+        ensure!(evidence.starts_with("rabbit-9: ") && evidence.contains("mkfs"), "{stored:?}");
     }
     let started = caller.reach(&["start"], "PreRun")?;
-    ensure!(started.told["lost"].as_array().map(Vec::len) == Some(1), "{started:?}");
-    ensure!(started.told["message"] == "", "PreRun was forced: {started:?}");
+    ensure!(started.printed["lost"].as_array().map(Vec::len) == Some(1), "{started:?}");
+    ensure!(started.printed["message"] == "", "PreRun was forced: {started:?}");
     for compute in ["compute-1", "compute-2"] {
         ensure!(started.node(compute)["condition"] == "ready", "{started:?}");
     }

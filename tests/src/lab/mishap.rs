@@ -23,8 +23,8 @@ const NOT_YET: i32 = 3;
 
 /// File with all steps that a node's agent has logged. The file lies in the directory that the node shares with the
 /// host, so that it survives a loss of the node's power.
-const SEEN: &str = "steps-seen";
-/// File beside [`SEEN`] with the step after which the next mishap must happen.
+const STEPS_DONE: &str = "steps-seen";
+/// File beside [`STEPS_DONE`] with the step after which the next mishap must happen.
 const TAKEN: &str = "step-taken";
 
 /// A mishap that hits a node.
@@ -67,7 +67,7 @@ impl Afflicted {
     pub fn begin(&self) -> anyhow::Result<()> {
         self.mishaps.set(0);
         self.system.nodes().iter().try_for_each(|node| {
-            self.system.run(node, &format!("rm -f /lab/{SEEN}"))?;
+            self.system.run(node, &format!("rm -f /lab/{STEPS_DONE}"))?;
             self.watch(node)
         })
     }
@@ -83,7 +83,7 @@ impl Afflicted {
         let agent = self.system.agent(node);
         let script = format!(
             r#"log=/var/log/{agent}.log
-touch $log /lab/{SEEN}
+touch $log /lab/{STEPS_DONE}
 rm -f /lab/{TAKEN}
 pkill -f "^tail .* $log" || true
 from=$(($(wc -l < $log) + 1))
@@ -91,9 +91,9 @@ tail -n +$from -F $log 2>/dev/null | while IFS= read -r line; do
     case $line in *{STEP_TAKEN}*) ;; *) continue ;; esac
     step=${{line#*{STEP_TAKEN}}}
     step=${{step% seconds=*}}
-    grep -qxFe "$step" /lab/{SEEN} && continue
+    grep -qxFe "$step" /lab/{STEPS_DONE} && continue
     pkill -STOP -f '^/programs/{agent}'
-    echo "$step" >> /lab/{SEEN}
+    echo "$step" >> /lab/{STEPS_DONE}
     echo "$step" > /lab/{TAKEN}
     break
 done >/dev/null 2>&1 &"#
@@ -160,7 +160,7 @@ done >/dev/null 2>&1 &"#
             Err(error) => Ok(Err(error)),
             Ok(true) => Ok(Ok(None)),
             Ok(false) => match self.system.guest(&self.chassis().rabbit).output_if_ended(job)? {
-                None => bail!("it runs"),
+                None => bail!("the command still runs"),
                 output => Ok(Ok(output)),
             },
         })?

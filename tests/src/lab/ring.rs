@@ -96,7 +96,7 @@ wait_for() {
         "$1" >/dev/null 2>&1 && return
         sleep 0.3
     done
-    echo "waited in vain for $1" >&2
+    echo "timed out while waiting for $1" >&2
     "$1"
 }"#;
 

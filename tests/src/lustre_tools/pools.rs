@@ -127,7 +127,7 @@ pub(super) fn import(state: &mut State, words: &[&str]) -> anyhow::Result<String
     let searched: BTreeSet<_> =
         options.iter().filter(|(name, _)| *name == "-d").map(|(_, value)| *value).collect();
     ensure!(!searched.is_empty(), "this stand-in searches no directories: name devices with -d");
-    let seen = |pool: &&mut Pool| {
+    let is_importable = |pool: &&mut Pool| {
         !pool.imported && pool.devices.iter().any(|device| searched.contains(device.as_str()))
     };
     if let [name] = rest[..] {
@@ -136,14 +136,14 @@ pub(super) fn import(state: &mut State, words: &[&str]) -> anyhow::Result<String
             !is_there,
             "cannot import '{name}': a pool with that name already exists\nuse the form 'zpool import <pool | id> <newpool>' to give it a new name"
         );
-        let pool = state.pools.get_mut(name).filter(seen);
+        let pool = state.pools.get_mut(name).filter(is_importable);
         pool.with_context(|| format!("cannot import '{name}': no such pool available"))?.imported =
             true;
         return Ok(String::new());
     }
     let mut text = String::new();
     for (name, pool) in &mut state.pools {
-        if !seen(&pool) {
+        if !is_importable(&pool) {
             continue;
         }
         text.push_str(&format!(

@@ -45,8 +45,8 @@ fn the_exit_status_of_an_agent_that_ends_at_once_is_kept() -> anyhow::Result<()>
     }
     for child in running {
         let ended = child.wait_with_output()?;
-        let said = String::from_utf8_lossy(&ended.stdout);
-        ensure!(ended.status.success() && said.is_empty(), "{}: {said}", ended.status);
+        let output = String::from_utf8_lossy(&ended.stdout);
+        ensure!(ended.status.success() && output.is_empty(), "{}: {output}", ended.status);
     }
     Ok(())
 }
@@ -89,7 +89,7 @@ fn a_job_has_storage_if_its_jobspec_has_the_key_dw() -> anyhow::Result<()> {
     if !gate::jq() {
         return Ok(());
     }
-    for (system, asked) in [
+    for (system, mounts) in [
         (r#"{"dw": ""}"#, true),
         (r#"{"dw": []}"#, true),
         (r#"{"dw": ["", "\n"]}"#, true),
@@ -103,7 +103,7 @@ fn a_job_has_storage_if_its_jobspec_has_the_key_dw() -> anyhow::Result<()> {
         let ended = prolog()?.with("F_JOBSPEC", &jobspec).run()?;
         ensure!(ended.exit == Some(0), "{system}: {ended:?}");
         ensure!(
-            ended.calls_of("clientmount-agent mount").len() == usize::from(asked),
+            ended.calls_of("clientmount-agent mount").len() == usize::from(mounts),
             "{system}: {ended:?}"
         );
     }
@@ -135,8 +135,8 @@ fn the_coordinator_decides_if_the_jobspec_cannot_be_read() -> anyhow::Result<()>
         // start.
         let unknown = stage.with("F_AGENT", "7").with("F_RAISE", "1").run()?;
         ensure!(unknown.exit == Some(7), "{what}: {unknown:?}");
-        let asked = &unknown.calls[known.calls.len()..];
-        ensure!(asked.iter().all(|call| !call.contains(" mount ")), "{what}: {asked:?}");
+        let new_calls = &unknown.calls[known.calls.len()..];
+        ensure!(new_calls.iter().all(|call| !call.contains(" mount ")), "{what}: {new_calls:?}");
     }
     Ok(())
 }
@@ -267,7 +267,7 @@ fn the_shell_evaluates_no_text_of_a_user() -> anyhow::Result<()> {
     let stage = stage.with("F_JOBSPEC", &jobspec).with("F_AGENT", "4").with("F_AGENT_SAYS", &text);
     let ended = stage.run()?;
     ensure!(ended.exit == Some(4), "{ended:?}");
-    ensure!(!stage.path().join("mark").exists(), "it was evaluated: {ended:?}");
+    ensure!(!stage.path().join("mark").exists(), "the script evaluated the jobspec: {ended:?}");
     let reason = last_argument_of(&ended, "flux resource drain --update ")?;
     ensure!(reason.contains("$(touch") && !reason.contains('\u{1b}'), "{reason:?}");
     ensure!(!ended.stderr.contains('\u{1b}'), "{:?}", ended.stderr);

@@ -59,7 +59,9 @@ impl OnDemand {
 
     /// Waits until the agent ends by itself, with exit status 0.
     fn wait_for_idle_exit(&self, mut agent: std::process::Child) -> anyhow::Result<()> {
-        let status = until("the agent to end", PATIENCE, || agent.try_wait()?.context("it runs"))?;
+        let status = until("the agent to end", PATIENCE, || {
+            agent.try_wait()?.context("the agent still runs")
+        })?;
         ensure!(status.code() == Some(0), "{status}: {}", std::fs::read_to_string(&self.log)?);
         Ok(())
     }

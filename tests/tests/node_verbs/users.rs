@@ -108,7 +108,7 @@ fn a_process_that_ignores_sigterm_is_killed_and_a_process_of_root_is_not() -> an
     end_job(&mut fixture)?;
     let words = ["unmount", "--job", "1", "--deadline", SHORT, "--on-timeout", "signal"];
     let held = caller.call(&words)?.with(3)?;
-    ensure!(deaf.has_ended()?, "it was not killed: {held:?}");
+    ensure!(deaf.has_ended()?, "the process that ignores SIGTERM was not killed: {held:?}");
     ensure!(!roots.has_ended()? && is_mounted(&fixture)?, "a process of root was killed");
     held.saying(&format!("process {} (tail, user 0", roots.0.id()))?;
     drop(roots);
@@ -127,7 +127,7 @@ fn a_detached_mount_counts_as_mounted_until_its_device_is_free() -> anyhow::Resu
     end_job(&mut fixture)?;
     let words = ["unmount", "--job", "1", "--deadline", SHORT, "--on-timeout", "lazy"];
     let held = caller.call(&words)?.with(3)?;
-    ensure!(!is_mounted(&fixture)?, "it was not detached: {held:?}");
+    ensure!(!is_mounted(&fixture)?, "the mount was not detached: {held:?}");
     let held = caller.call(&["unmount", "--job", "1", "--deadline", SHORT])?.with(3)?;
     held.saying(&format!("process {}", stray.0.id()))?;
     let name = fixture.run.job.computes_mount();

@@ -249,7 +249,7 @@ fn judge(audit: &[AuditEvent], rights: &[(&str, Vec<Need>)]) -> anyhow::Result<(
             })
             .map(|need| format!("{} {}", need.verb, need.resource))
             .collect();
-        ensure!(unused.is_empty(), "{user} has and does not use: {unused:?}; it used {used:?}");
+        ensure!(unused.is_empty(), "{user} does not use its rights {unused:?}; it used {used:?}");
     }
     Ok(())
 }

@@ -68,7 +68,7 @@ impl<'a> TokenFile<'a> {
     /// Runs the script renew-token, which must fail and leave the file unchanged. Returns the script's error.
     fn renew_fails(&self, words: &[&str]) -> anyhow::Result<String> {
         let before = self.token()?;
-        let why = self.renew(words, None).err().context("it should have failed")?;
+        let why = self.renew(words, None).err().context("renew-token succeeded")?;
         ensure!(self.token()? == before, "a failure changed the token");
         self.has_no_other_files()?;
         Ok(format!("{why:#}"))
@@ -192,11 +192,11 @@ async fn renew_token_names_the_fault_of_a_token() -> anyhow::Result<()> {
         ),
     ] {
         holder.write(&token)?;
-        let said = holder.renew_fails(&[])?;
-        ensure!(said.contains(why), "{token:?}: {said}");
+        let message = holder.renew_fails(&[])?;
+        ensure!(message.contains(why), "{token:?}: {message}");
     }
-    let said = holder.renew_fails(&["--later"])?;
-    ensure!(said.contains("usage: renew-token"), "{said}");
+    let message = holder.renew_fails(&["--later"])?;
+    ensure!(message.contains("usage: renew-token"), "{message}");
     Ok(())
 }
 
@@ -225,8 +225,8 @@ fn node_identities_prints_all_nodes_or_only_an_error() -> anyhow::Result<()> {
         (&["--namespace", "A", "a"], "--namespace: 'A'"),
         (&[], "usage: node-identities"),
     ] {
-        let said = format!("{:#}", printed(words).err().with_context(|| format!("{words:?}"))?);
-        ensure!(said.contains(why), "{words:?}: {said}");
+        let message = format!("{:#}", printed(words).err().with_context(|| format!("{words:?}"))?);
+        ensure!(message.contains(why), "{words:?}: {message}");
     }
     Ok(())
 }

@@ -29,7 +29,7 @@ fn storage_of_a_cancelled_job_is_removed_although_slurms_teardown_call_is_lost()
     slurm.wait_for(job, &["JobState=CANCELLED", "BurstBufferState=teardown"])?;
     // Waits up to four times as long as usual: Slurm calls for its pools every 30 s, and only then does Warren remove
     // forgotten storage.
-    until("its storage to go", 4 * patience(), || {
+    until("the job's storage to be removed", 4 * patience(), || {
         let left = remaining_objects(&slurm.flow.fixture.run)?;
         ensure!(left.is_empty(), "left: {left:?}");
         Ok(())

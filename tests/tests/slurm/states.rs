@@ -118,7 +118,7 @@ impl State {
 }
 
 /// Each row has a state, the row of docs/use/slurm.md about it, and the words that `squeue` prints.
-const SEEN: [(State, &str, &str); 5] = [
+const PRINTED_BY_SQUEUE: [(State, &str, &str); 5] = [
     (
         State::StagingIn,
         "| the directives are looked at | `squeue` | `BurstBufferStageIn` |",
@@ -189,7 +189,7 @@ impl<'a> Jobs<'a> {
     pub(crate) fn ensure_documented(&self) -> anyhow::Result<()> {
         let documents = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/use/slurm.md");
         let documents = fs::read_to_string(documents).context("read the documents")?;
-        for (state, documented, seen) in SEEN {
+        for (state, documented, printed) in PRINTED_BY_SQUEUE {
             ensure!(documents.contains(documented), "not in docs/use/slurm.md: {documented}");
             let job = self
                 .jobs
@@ -198,7 +198,7 @@ impl<'a> Jobs<'a> {
                 .context("a job in that state")?;
             let jobs = format!("--jobs={}", job.1);
             let queued = self.slurm.prints("squeue", &["--noheader", &jobs, "--format=%t %r"])?;
-            ensure!(queued.trim() == seen, "{state:?}: {queued}");
+            ensure!(queued.trim() == printed, "{state:?}: {queued}");
         }
         Ok(())
     }

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_without_virtual_functions_asks_for_none() {
+    fn the_device_of_a_drive_without_virtual_functions_has_no_arguments_for_them() {
         let device = Drive::new(1 << 30).device(3);
         assert_eq!(device, "nvme,id=drive3,serial=DRIVE3,subsys=subsystem3,bus=slot3");
         assert_eq!(

@@ -118,7 +118,7 @@ pub(super) fn healthy(run: &Run<Silent, System>, name: &str, wanted: &str) -> an
         let text = run.prints(&["get", "nnfnodestorage", name, "-n", rabbit, "--json"])?;
         let object: Value = serde_json::from_str(&text).context("decode the NnfNodeStorage")?;
         let health = &object["status"]["allocations"][0]["health"];
-        ensure!(health == wanted, "it is {}", object["status"]);
+        ensure!(health == wanted, "the NnfNodeStorage's status is {}", object["status"]);
         Ok(())
     })
 }
