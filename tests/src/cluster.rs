@@ -84,8 +84,8 @@ pub enum Centre {
     /// The coordinator's engine on the embedded API, the test on a real server. The engine runs only on the
     /// embedded API by default.
     Default,
-    /// The coordinator's engine on either server. A real API server asks the coordinator's webhook
-    /// about changes of Workflows.
+    /// The coordinator's engine on either server. A real API server calls the coordinator's webhook
+    /// for changes of Workflows.
     Engine,
     /// The test, instead of a site's controllers.
     Test,

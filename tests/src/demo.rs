@@ -41,7 +41,7 @@ pub fn run(directory: &Path) -> anyhow::Result<()> {
     screen.print(&format!("logs are in {} until all is done", cluster.logs().display()));
     let job = Job::new(1, "xfs", &cluster.mount_root());
     let mut run = Run { cluster, job, narrator: screen, patient: false };
-    story::tell(&mut run)?;
+    story::run_chapters(&mut run)?;
     run.narrator.chapter("stop the programs");
     run.cluster.stop()?;
     nothing_left(directory)?;

@@ -171,7 +171,7 @@ impl Flow {
     ///
     /// # Errors
     /// When the API refuses the change.
-    pub fn ask(&mut self, state: &str) -> anyhow::Result<()> {
+    pub fn request_state(&mut self, state: &str) -> anyhow::Result<()> {
         self.patch(&json!({"desiredState": state}))
     }
 
@@ -213,7 +213,7 @@ impl Flow {
         self.wait("Proposal", "Completed")?;
         self.fill_computes()?;
         for state in AFTER_PROPOSAL {
-            self.ask(state)?;
+            self.request_state(state)?;
             self.kill_coordinator()?;
             self.wait(state, "Completed")?;
         }
@@ -236,7 +236,7 @@ impl Flow {
     /// # Errors
     /// When the state is not reached.
     pub fn reach(&mut self, state: &str) -> anyhow::Result<Value> {
-        self.ask(state)?;
+        self.request_state(state)?;
         self.wait(state, "Completed")
     }
 

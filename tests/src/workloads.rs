@@ -78,7 +78,7 @@ impl<'a> Caller<'a> {
     /// # Errors
     /// When the job is in another state or not ready.
     pub fn reach(&self, words: &[&str], state: &str) -> anyhow::Result<Called> {
-        let called = self.call(words)?.with(0)?;
+        let called = self.call(words)?.expect_exit(0)?;
         ensure!(called.printed["state"] == state && called.printed["ready"] == true, "{called:?}");
         Ok(called)
     }
@@ -102,7 +102,7 @@ impl Called {
     ///
     /// # Errors
     /// When the exit status is not `code`.
-    pub fn with(self, code: i32) -> anyhow::Result<Self> {
+    pub fn expect_exit(self, code: i32) -> anyhow::Result<Self> {
         ensure!(self.code == Some(code), "not {code}: {self:#?}");
         Ok(self)
     }
@@ -111,7 +111,7 @@ impl Called {
     ///
     /// # Errors
     /// When a part is missing.
-    pub fn saying(self, parts: &[&str]) -> anyhow::Result<Self> {
+    pub fn expect_output(self, parts: &[&str]) -> anyhow::Result<Self> {
         let output = format!("{} {}", self.printed, self.stderr);
         for part in parts {
             ensure!(output.contains(part), "no {part:?} in {self:#?}");

@@ -180,7 +180,7 @@ fn plans_and_reports_do_no_io_and_read_no_clock() -> anyhow::Result<()> {
         r"\.await|\bstd::(env|fs|net|process|thread)\b|\btokio::|(Instant|SystemTime|Timestamp)::now|\bunsafe\b",
     )?;
     let sources = production_code()?;
-    // Leaves out the verb `warren plan`: it only asks an agent for the agent's plan.
+    // Leaves out the verb `warren plan`: it only reads an agent's plan from that agent.
     let verb = Path::new("warren/src/verbs/plan.rs");
     let pure: Vec<_> = sources
         .iter()

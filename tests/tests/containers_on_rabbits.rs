@@ -159,7 +159,7 @@ fn a_container_that_fails_ends_postrun_with_exit_code_and_log_and_leaves_nothing
     }
     let podman = Podman::new();
     let mut flow = flow(&podman, "fails", "echo no input >&2; sleep 1; exit 3")?;
-    flow.ask("PostRun")?;
+    flow.request_state("PostRun")?;
     let workflow = flow.wait("PostRun", "Error")?;
     let message = workflow["status"]["message"].as_str().context("a message")?;
     let words =
@@ -226,7 +226,7 @@ fn a_container_reads_its_job_packages_after_the_agent_was_killed_during_a_downlo
         job_package("tools", &server.url(), &tools, true),
     ]);
     let mut flow = workflow_before_prerun(&podman, "packs", &profile)?;
-    flow.ask("PreRun")?;
+    flow.request_state("PreRun")?;
     until("the download of the archive to begin", tests::cluster::PATIENCE, || {
         ensure!(server.requests() == 2, "the agent sent {} requests", server.requests());
         Ok(())
@@ -267,7 +267,7 @@ fn a_job_package_with_a_wrong_checksum_fails_prerun_and_starts_nothing() -> anyh
         json!([job_package("data", &server.url(), b"what was meant", false)]);
     profile["data"]["packages"][0]["size"] = json!(12);
     let mut flow = workflow_before_prerun(&podman, "wrong", &profile)?;
-    flow.ask("PreRun")?;
+    flow.request_state("PreRun")?;
     let workflow = flow.wait("PreRun", "Error")?;
     let message = workflow["status"]["message"].as_str().context("a message")?;
     let rabbit = flow.fixture.run.cluster.chassis().rabbit.clone();

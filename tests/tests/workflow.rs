@@ -151,10 +151,10 @@ fn a_wrong_directive_and_a_wrong_state_are_refused_with_the_remedy() -> anyhow::
     ensure!(format!("{why:#}").contains("type=ext4"), "{why:#}");
     flow.create(&[XFS])?;
     flow.wait("Proposal", "Completed")?;
-    let why = flow.ask("PreRun").unwrap_err();
+    let why = flow.request_state("PreRun").unwrap_err();
     ensure!(format!("{why:#}").contains("after Proposal comes Setup"), "{why:#}");
     flow.reach("Teardown")?;
-    let why = flow.ask("Setup").unwrap_err();
+    let why = flow.request_state("Setup").unwrap_err();
     ensure!(format!("{why:#}").contains("nothing follows Teardown"), "{why:#}");
     flow.delete()?;
     flow.end()

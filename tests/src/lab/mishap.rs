@@ -102,7 +102,7 @@ done >/dev/null 2>&1 &"#
     }
 
     /// Lets a mishap hit every node whose agent is stopped after a step. Returns whether the rabbit lost its power.
-    fn befall(&self) -> anyhow::Result<bool> {
+    fn let_mishaps_happen(&self) -> anyhow::Result<bool> {
         let mut rabbit_was_off = false;
         for node in self.system.nodes() {
             let Some(step) = self.step_taken(&node)? else { continue };
@@ -156,7 +156,7 @@ done >/dev/null 2>&1 &"#
     }
 
     fn outcome(&self, job: Job) -> anyhow::Result<Option<Output>> {
-        until("a command to end", COMMAND, || match self.befall() {
+        until("a command to end", COMMAND, || match self.let_mishaps_happen() {
             Err(error) => Ok(Err(error)),
             Ok(true) => Ok(Ok(None)),
             Ok(false) => match self.system.guest(&self.chassis().rabbit).output_if_ended(job)? {

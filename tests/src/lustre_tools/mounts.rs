@@ -171,7 +171,7 @@ pub(super) fn on_mgs(state: &State) -> anyhow::Result<String> {
     Err(refusal.into())
 }
 
-/// Makes the management service forget a file system.
+/// Erases a file system from the records of the management service.
 pub(super) fn erase(state: &mut State, name: &str) -> anyhow::Result<String> {
     let output = on_mgs(state)?;
     if state.registered.remove(name) {

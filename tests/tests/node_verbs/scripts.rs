@@ -22,13 +22,13 @@ fn two_prologs_of_one_job_both_succeed() -> anyhow::Result<()> {
     let prologs = [caller.begin(&words)?, caller.by_warren()?.begin(&words)?];
     fixture.run.mount_on_computes()?;
     for prolog in prologs {
-        prolog.wait()?.with(0)?;
+        prolog.wait()?.expect_exit(0)?;
     }
     let words = ["unmount", "--job", "1", "--deadline", "60s"];
     let epilogs = [caller.begin(&words)?, caller.begin(&words)?];
     end_job(&mut fixture)?;
     for epilog in epilogs {
-        epilog.wait()?.with(0)?;
+        epilog.wait()?.expect_exit(0)?;
     }
     end(fixture)
 }
@@ -42,8 +42,8 @@ fn a_prolog_that_still_waits_ends_when_the_workflow_is_torn_down() -> anyhow::Re
     let prolog = caller.begin(&["mount", "--job", "1", "--deadline", "10m"])?;
     let epilog = caller.begin(&["unmount", "--job", "1", "--deadline", "10m"])?;
     enter(&mut fixture, "Teardown")?;
-    prolog.wait()?.with(6)?.saying("is over")?;
-    epilog.wait()?.with(0)?;
+    prolog.wait()?.expect_exit(6)?.expect_output("is over")?;
+    epilog.wait()?.expect_exit(0)?;
     fixture.run.tear_down_storage()?;
     fixture.end()
 }
@@ -76,13 +76,13 @@ fn the_next_prolog_succeeds_after_a_prolog_was_killed_at_any_moment() -> anyhow:
     }
     drop(killed.signal(Signal::SIGKILL));
     killed.wait()?;
-    caller.call(&words)?.with(0)?;
+    caller.call(&words)?.expect_exit(0)?;
     ensure!(is_mounted(&fixture)?, "the storage is not mounted");
     end_job(&mut fixture)?;
     let epilog = caller.begin(&["unmount", "--job", "1", "--deadline", "60s"])?;
     drop(epilog.signal(Signal::SIGKILL));
     epilog.wait()?;
-    caller.call(&["unmount", "--job", "1", "--deadline", "60s"])?.with(0)?;
+    caller.call(&["unmount", "--job", "1", "--deadline", "60s"])?.expect_exit(0)?;
     end(fixture)
 }
 
@@ -101,13 +101,13 @@ fn a_full_file_system_keeps_the_old_environment_file() -> anyhow::Result<()> {
     let file = file.display().to_string();
     caller
         .call(&["mount", "--job", "1", "--env-file", &file, "--deadline", "60s"])?
-        .with(1)?
-        .saying("make room")?;
+        .expect_exit(1)?
+        .expect_output("make room")?;
     ensure!(std::fs::read_to_string(&file)? == "before\n", "the old file was damaged");
     ensure!(is_mounted(&fixture)?, "the storage was unmounted because of the full file system");
     drop(full);
     end_job(&mut fixture)?;
-    caller.call(&["unmount", "--job", "1", "--deadline", "60s"])?.with(0)?;
+    caller.call(&["unmount", "--job", "1", "--deadline", "60s"])?.expect_exit(0)?;
     end(fixture)
 }
 
@@ -122,18 +122,18 @@ fn with_a_full_state_directory_nothing_is_mounted() -> anyhow::Result<()> {
     fixture.run.cluster.stop_one(COMPUTE)?;
     let full = Full::over(&state)?;
     fixture.run.cluster.start_node_with(COMPUTE, &[])?;
-    until("the agent to serve", PATIENCE, || caller.call(&["status"])?.with(0).map(drop))?;
+    until("the agent to serve", PATIENCE, || caller.call(&["status"])?.expect_exit(0).map(drop))?;
     full.fill()?;
     fixture.run.mount_on_computes()?;
     caller
         .call(&["mount", "--job", "1", "--deadline", SHORT])?
-        .with(4)?
-        .saying("No space left on device")?;
+        .expect_exit(4)?
+        .expect_output("No space left on device")?;
     ensure!(!is_mounted(&fixture)?, "the storage was mounted without a record");
     std::fs::remove_file(state.join("ballast"))?;
-    caller.call(&["mount", "--job", "1", "--deadline", "60s"])?.with(0)?;
+    caller.call(&["mount", "--job", "1", "--deadline", "60s"])?.expect_exit(0)?;
     end_job(&mut fixture)?;
-    caller.call(&["unmount", "--job", "1", "--deadline", "60s"])?.with(0)?;
+    caller.call(&["unmount", "--job", "1", "--deadline", "60s"])?.expect_exit(0)?;
     fixture.run.cluster.stop_one(COMPUTE)?;
     drop(full);
     fixture.run.cluster.start_node_with(COMPUTE, &[])?;
@@ -191,15 +191,17 @@ fn a_jump_of_the_wall_clock_changes_no_deadline() -> anyhow::Result<()> {
         fixture.run.cluster.start_node_with(COMPUTE, &environment)?;
         let environment: Vec<_> =
             scripts.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        until("the agent to serve", PATIENCE, || caller.call(&["status"])?.with(0).map(drop))?;
+        until("the agent to serve", PATIENCE, || {
+            caller.call(&["status"])?.expect_exit(0).map(drop)
+        })?;
         caller
             .call_with(&["mount", "--job", "1", "--deadline", SHORT], &environment)?
-            .with(3)?
-            .saying("directive 0")?;
+            .expect_exit(3)?
+            .expect_output("directive 0")?;
     }
     fixture.run.mount_on_computes()?;
-    caller.call(&["mount", "--job", "1", "--deadline", "60s"])?.with(0)?;
+    caller.call(&["mount", "--job", "1", "--deadline", "60s"])?.expect_exit(0)?;
     end_job(&mut fixture)?;
-    caller.call(&["unmount", "--job", "1", "--deadline", "60s"])?.with(0)?;
+    caller.call(&["unmount", "--job", "1", "--deadline", "60s"])?.expect_exit(0)?;
     end(fixture)
 }

@@ -216,7 +216,7 @@ impl<'a> Jobs<'a> {
     pub(crate) fn release(&self) -> anyhow::Result<()> {
         for (state, job) in &self.jobs {
             if let Some(call) = state.held_call() {
-                self.slurm.let_go(call, *job)?;
+                self.slurm.release(call, *job)?;
             }
             if let Some(node) = state.stopped_node() {
                 self.signal(node, Signal::SIGCONT)?;

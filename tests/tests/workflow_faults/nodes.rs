@@ -42,7 +42,7 @@ fn the_engine_names_a_dead_rabbit_and_waits_for_the_rabbit_in_each_state() -> an
         if state == "Proposal" {
             flow.create(&[RAW])?;
         } else {
-            flow.ask(state)?;
+            flow.request_state(state)?;
         }
         if IDLE.contains(&state) {
             flow.wait(state, "Completed")?;
@@ -73,7 +73,7 @@ fn the_engine_names_a_dead_compute_and_waits_for_it_before_during_and_after_its_
     flow.reach("DataIn")?;
     // Before the mount, the machine of compute-2 is down. During the mount, its agent is killed after the first step.
     flow.fixture.run.cluster.stop_one("compute-2")?;
-    flow.ask("PreRun")?;
+    flow.request_state("PreRun")?;
     waits_for(&flow, "PreRun", "compute-2")?;
     flow.fixture.run.cluster.start_node("compute-2")?;
     let agent = flow.fixture.run.cluster.node("compute-2")?;
@@ -85,7 +85,7 @@ fn the_engine_names_a_dead_compute_and_waits_for_it_before_during_and_after_its_
     flow.run_on("compute-2", &format!("echo hello > {path}/hello"))?;
     // After the mount, compute-2 boots again, and nothing is mounted on it.
     flow.fixture.run.cluster.stop_one("compute-2")?;
-    flow.ask("PostRun")?;
+    flow.request_state("PostRun")?;
     waits_for(&flow, "PostRun", "compute-2")?;
     flow.fixture.run.cluster.start_node("compute-2")?;
     flow.wait("PostRun", "Completed")?;
@@ -108,7 +108,7 @@ fn the_engine_does_not_wait_for_a_compute_that_is_marked_down() -> anyhow::Resul
         flow.reach(state)?;
     }
     flow.fixture.run.cluster.stop_one("compute-2")?;
-    flow.ask("PostRun")?;
+    flow.request_state("PostRun")?;
     waits_for(&flow, "PostRun", "compute-2")?;
     let down = json!({
         "apiVersion": "dataworkflowservices.github.io/v1alpha7", "kind": "SystemStatus",
