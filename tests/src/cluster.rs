@@ -450,9 +450,11 @@ impl Cluster {
             argv.arg("--listen").arg(self.directory.join("run").join(format!("{own}.sock")));
             match self.link {
                 Link::Coordinator => argv.args(["--coordinator", &coordinator]),
-                Link::Api => argv.args(self.server.own_way(name).unwrap_or_else(|| {
-                    vec!["--api".to_owned(), self.api(|real| &real.roles.coordinator)]
-                })),
+                Link::Api => {
+                    argv.args(self.server.direct_api_arguments(name).unwrap_or_else(|| {
+                        vec!["--api".to_owned(), self.api(|real| &real.roles.coordinator)]
+                    }))
+                }
             };
         }
         Ok(argv)

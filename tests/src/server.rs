@@ -142,7 +142,7 @@ impl Server {
 
     /// Returns the arguments with which this compute uses the API directly as its own user, if it has such arguments.
     #[must_use]
-    pub fn own_way(&self, compute: &str) -> Option<Vec<String>> {
+    pub fn direct_api_arguments(&self, compute: &str) -> Option<Vec<String>> {
         self.real()?.roles.computes.get(compute).cloned()
     }
 

@@ -106,7 +106,7 @@ done >/dev/null 2>&1 &"#
         let mut rabbit_was_off = false;
         for node in self.system.nodes() {
             let Some(step) = self.step_taken(&node)? else { continue };
-            self.strike(&node).with_context(|| format!("{node} after{}", step.trim_end()))?;
+            self.cause_mishap(&node).with_context(|| format!("{node} after{}", step.trim_end()))?;
             self.mishaps.set(self.mishaps.get() + 1);
             let was_off = matches!(self.mishap, Mishap::PowerLoss(_));
             rabbit_was_off |= was_off && node == self.chassis().rabbit;
@@ -114,7 +114,7 @@ done >/dev/null 2>&1 &"#
         Ok(rabbit_was_off)
     }
 
-    fn strike(&self, node: &str) -> anyhow::Result<()> {
+    fn cause_mishap(&self, node: &str) -> anyhow::Result<()> {
         match self.mishap {
             Mishap::Kill => {
                 let kill = format!("pkill -KILL -f '^/programs/{}'", self.system.agent(node));

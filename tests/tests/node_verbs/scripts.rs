@@ -94,7 +94,7 @@ fn a_full_file_system_keeps_the_old_environment_file() -> anyhow::Result<()> {
     let (mut fixture, caller) = mounted()?;
     let run = fixture.run.cluster.logs().join("full");
     std::fs::create_dir_all(&run)?;
-    let full = Full::over(&run)?;
+    let full = Full::mount_over(&run)?;
     let file = run.join("job.env");
     std::fs::write(&file, "before\n")?;
     full.fill()?;
@@ -120,7 +120,7 @@ fn with_a_full_state_directory_nothing_is_mounted() -> anyhow::Result<()> {
     let (mut fixture, caller) = ready()?;
     let state = fixture.run.cluster.state_of(COMPUTE).join("mounts");
     fixture.run.cluster.stop_one(COMPUTE)?;
-    let full = Full::over(&state)?;
+    let full = Full::mount_over(&state)?;
     fixture.run.cluster.start_node_with(COMPUTE, &[])?;
     until("the agent to serve", PATIENCE, || caller.call(&["status"])?.expect_exit(0).map(drop))?;
     full.fill()?;
@@ -144,7 +144,7 @@ fn with_a_full_state_directory_nothing_is_mounted() -> anyhow::Result<()> {
 struct Full(std::path::PathBuf);
 
 impl Full {
-    fn over(path: &std::path::Path) -> anyhow::Result<Self> {
+    fn mount_over(path: &std::path::Path) -> anyhow::Result<Self> {
         let mut argv = tests::program::command("mount");
         argv.args(["-t", "tmpfs", "-o", "size=64k", "full"]).arg(path);
         tests::cluster::output(argv)?;

@@ -149,12 +149,12 @@ impl<'a> Jobs<'a> {
     pub(crate) fn begin(slurm: &'a Slurm) -> anyhow::Result<Self> {
         let mut jobs = Self { slurm, jobs: Vec::new() };
         for state in STATES {
-            jobs.bring(state).with_context(|| format!("bring a job to {state:?}"))?;
+            jobs.bring_job_to(state).with_context(|| format!("bring a job to {state:?}"))?;
         }
         Ok(jobs)
     }
 
-    fn bring(&mut self, state: State) -> anyhow::Result<()> {
+    fn bring_job_to(&mut self, state: State) -> anyhow::Result<()> {
         let (slurm, node) = (self.slurm, format!("--nodelist={}", state.node()));
         let stop =
             || state.stopped_node().map_or(Ok(()), |node| self.signal(node, Signal::SIGSTOP));
@@ -175,7 +175,7 @@ impl<'a> Jobs<'a> {
         }
         if state.is_over() {
             stop()?;
-            self.let_end(job)?;
+            self.let_job_end(job)?;
         }
         slurm.wait_for(job, state.words_of_scontrol())?;
         if let Some(call) = state.held_call() {
@@ -208,7 +208,7 @@ impl<'a> Jobs<'a> {
     }
 
     /// Creates the file that the job's script waits for.
-    fn let_end(&self, job: Job) -> anyhow::Result<()> {
+    fn let_job_end(&self, job: Job) -> anyhow::Result<()> {
         fs::write(self.slurm.jobs().join(format!("go.{job}")), "").context("end the job")
     }
 
@@ -232,7 +232,7 @@ impl<'a> Jobs<'a> {
                 self.slurm.prints("scontrol", &["release", &job.to_string()])?;
             }
             if !state.is_over() {
-                self.let_end(*job)?;
+                self.let_job_end(*job)?;
             }
         }
         for (state, job) in &self.jobs {

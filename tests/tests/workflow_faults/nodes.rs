@@ -16,7 +16,7 @@ use crate::{IDLE, RAW, XFS};
 const STEP: &str = "storage::execute";
 
 /// Waits until the Workflow's message says that it waits for this node.
-fn waits_for(flow: &Flow, state: &str, node: &str) -> anyhow::Result<()> {
+fn until_waits_for(flow: &Flow, state: &str, node: &str) -> anyhow::Result<()> {
     until(&format!("{state} to wait for {node}"), patience(), || {
         let status = &flow.workflow()?["status"];
         let message = status["message"].as_str().unwrap_or_default();
@@ -47,7 +47,7 @@ fn the_engine_names_a_dead_rabbit_and_waits_for_the_rabbit_in_each_state() -> an
         if IDLE.contains(&state) {
             flow.wait(state, "Completed")?;
         } else {
-            waits_for(&flow, state, &rabbit)?;
+            until_waits_for(&flow, state, &rabbit)?;
         }
         flow.fixture.run.cluster.node(&rabbit)?.kill()?;
         flow.wait(state, "Completed")?;
@@ -74,7 +74,7 @@ fn the_engine_names_a_dead_compute_and_waits_for_it_before_during_and_after_its_
     // Before the mount, the machine of compute-2 is down. During the mount, its agent is killed after the first step.
     flow.fixture.run.cluster.stop_one("compute-2")?;
     flow.request_state("PreRun")?;
-    waits_for(&flow, "PreRun", "compute-2")?;
+    until_waits_for(&flow, "PreRun", "compute-2")?;
     flow.fixture.run.cluster.start_node("compute-2")?;
     let agent = flow.fixture.run.cluster.node("compute-2")?;
     agent.kill_at(STEP, 0, agent);
@@ -86,7 +86,7 @@ fn the_engine_names_a_dead_compute_and_waits_for_it_before_during_and_after_its_
     // After the mount, compute-2 boots again, and nothing is mounted on it.
     flow.fixture.run.cluster.stop_one("compute-2")?;
     flow.request_state("PostRun")?;
-    waits_for(&flow, "PostRun", "compute-2")?;
+    until_waits_for(&flow, "PostRun", "compute-2")?;
     flow.fixture.run.cluster.start_node("compute-2")?;
     flow.wait("PostRun", "Completed")?;
     flow.reach("DataOut")?;
@@ -109,7 +109,7 @@ fn the_engine_does_not_wait_for_a_compute_that_is_marked_down() -> anyhow::Resul
     }
     flow.fixture.run.cluster.stop_one("compute-2")?;
     flow.request_state("PostRun")?;
-    waits_for(&flow, "PostRun", "compute-2")?;
+    until_waits_for(&flow, "PostRun", "compute-2")?;
     let down = json!({
         "apiVersion": "dataworkflowservices.github.io/v1alpha7", "kind": "SystemStatus",
         "metadata": {"name": "default", "namespace": "default"}, "data": {"nodes": {"compute-2": "Disabled"}},

@@ -67,11 +67,11 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     guest.finish(writing, STEP)?;
     let back = guest.run(&checksum::read("/mnt/it/file"), STEP)?;
     ensure!(back == written, "wrote {written}, read {back}");
-    consistent(&mut guest)
+    check_parity(&mut guest)
 }
 
 /// Reads every stripe of the volume, and compares it with its parity.
-fn consistent(guest: &mut Guest) -> anyhow::Result<()> {
+fn check_parity(guest: &mut Guest) -> anyhow::Result<()> {
     let check = "lvchange --syncaction check vg0/lv-0\nidle() { [ \"$(state raid_sync_action)\" = idle ]; }\nwait_for idle\nstate raid_mismatch_count";
     let mismatches = guest.run(&format!("{LOOK}{check}"), STEP)?;
     ensure!(mismatches == "0\n", "{mismatches} stripes do not agree with their parity");

@@ -95,7 +95,7 @@ fn device_name(device: &Value) -> String {
 }
 
 /// Deletes the file system and waits until nothing of it is left on the rabbit.
-pub(in super::super) fn take_back(
+pub(in super::super) fn delete_file_system(
     run: &mut Run<Silent, System>,
     kinds: &[(&str, u32)],
 ) -> anyhow::Result<()> {
