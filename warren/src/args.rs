@@ -73,8 +73,8 @@ pub(crate) enum Verb {
     Movements(Movements),
     /// Show the logs of a workflow's containers
     ///
-    /// Without Kubernetes it prints the last 8 KiB of each log. It requests the logs of running containers from the rabbits' agents, and names
-    /// each rabbit that does not answer within 10 s. Teardown removes the logs.
+    /// Without Kubernetes it prints the last 8 KiB of each log. It requests the logs of running containers from the
+    /// rabbits' agents, and names each rabbit that does not answer within 10 s. Teardown removes the logs.
     Logs(Logs),
     /// Wait until objects are mounted, unmounted, ready or deleted
     Wait(Wait),
