@@ -114,7 +114,7 @@ impl Agent {
                 () = &mut stop => break End::Stopped,
                 event = events.recv() => match event {
                     Some(LinkEvent::Refused(why)) => break End::Refused(why),
-                    Some(event) => self.event(event),
+                    Some(event) => self.handle_event(event),
                     None => break End::Stopped,
                 },
                 Some(result) = self.workers.join_next() => match result {
@@ -123,7 +123,7 @@ impl Agent {
                     Err(error) => std::panic::resume_unwind(error.into_panic()),
                 },
                 uid = self.holders.next_free() => self.queue.wake(uid),
-                request = requests::next(&mut self.requests) => self.requested(request),
+                request = requests::next(&mut self.requests) => self.handle_request(request),
                 () = daemon::sleep_until(due) => {}
             }
         };
@@ -157,13 +157,13 @@ impl Agent {
         }
     }
 
-    fn event(&mut self, event: LinkEvent) {
+    fn handle_event(&mut self, event: LinkEvent) {
         let woken = match event {
             LinkEvent::Up => {
                 self.objects.begin();
                 Vec::new()
             }
-            LinkEvent::Desired(desired) => self.objects.desired(*desired),
+            LinkEvent::Desired(desired) => self.objects.store(*desired),
             LinkEvent::Gone(gone) => self.objects.remove(&gone),
             LinkEvent::Synced => {
                 let woken = self.objects.end_list();
@@ -210,7 +210,7 @@ impl Agent {
     fn worker_finished(&mut self, result: WorkerResult, now: Instant) {
         match result {
             WorkerResult::Object { uid, result } => self.end_pass(&uid, &result, now),
-            WorkerResult::CleanUp(result) => self.cleaned_up(result, now),
+            WorkerResult::CleanUp(result) => self.end_clean_up(result, now),
         }
         self.report_health();
     }

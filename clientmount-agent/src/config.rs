@@ -16,7 +16,7 @@ use storage::{
 };
 use thiserror::Error;
 
-use crate::kubernetes::{Choice, Given, KubernetesArgs, UpstreamError, api_upstream};
+use crate::kubernetes::{Choice, FlagSources, KubernetesArgs, UpstreamError, api_upstream};
 use agent::{
     coordinator::{AddressError, CertificateArgs, CoordinatorAddress},
     node::{DeadlineArgs, NodeArgs, NodeNameError},
@@ -93,7 +93,7 @@ pub struct Args {
     #[command(flatten)]
     pub kubernetes: KubernetesArgs,
     #[arg(skip)]
-    given: Given,
+    flag_sources: FlagSources,
 
     /// Use drives made of files in this directory, shared by all nodes of one box, instead of NVMe drives
     #[arg(long, env = "WARREN_FILE_POOL", value_name = "DIR", help_heading = "Storage")]
@@ -127,7 +127,7 @@ pub enum ConfigError {
     #[error("--node {node:?} and --node-name {node_name:?} name two nodes: give one of them")]
     TwoNames { node: String, node_name: String },
     #[error(
-        "--mock: this agent mounts for real, as clientmountd did with that flag: leave it out, and look at what would be done with `warren plan`"
+        "--mock: this agent mounts for real, as clientmountd did with that flag: leave the flag out; `warren plan` shows the steps without executing them"
     )]
     Mock,
 }
@@ -174,7 +174,7 @@ impl Args {
         }
         let matches = command.try_get_matches_from(arguments)?;
         let mut args = Self::from_arg_matches(&matches)?;
-        args.given = Given::read(&matches, as_clientmountd);
+        args.flag_sources = FlagSources::read(&matches, as_clientmountd);
         Ok(args)
     }
 
@@ -224,7 +224,7 @@ impl Args {
     }
 
     fn upstream(&self) -> Result<(Upstream, Option<String>), ConfigError> {
-        if self.given.choice()? == Choice::Coordinator {
+        if self.flag_sources.choice()? == Choice::Coordinator {
             let address = self.certificates.coordinator(&self.coordinator)?;
             return Ok((Upstream::Coordinator(Box::new(address)), None));
         }
@@ -234,8 +234,8 @@ impl Args {
 
     /// Uses --node-name if --node is not given.
     fn take_node_name(&mut self) -> Result<(), ConfigError> {
-        let given = self.kubernetes.node_name.take().filter(|name| !name.is_empty());
-        match (&self.node.node, given) {
+        let node_name = self.kubernetes.node_name.take().filter(|name| !name.is_empty());
+        match (&self.node.node, node_name) {
             (Some(node), Some(node_name)) if *node != node_name => {
                 Err(ConfigError::TwoNames { node: node.clone(), node_name })
             }

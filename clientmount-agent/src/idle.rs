@@ -144,43 +144,55 @@ mod tests {
         busy.set_activity(Activity { cleaned_up: true, idle: false });
         for (what, view, reports, state, expected) in [
             (
-                "mounted",
+                "mounted, and the API has the report",
                 &at_rest,
                 vec![report(mounted.clone(), false)],
                 Some(stored_job(&mounted, "mounted", true, false)),
                 true,
             ),
             (
-                "not stored",
+                "the API does not have the last report",
                 &at_rest,
                 vec![report(unmounted.clone(), false)],
                 Some(stored_job(&mounted, "unmounted", true, false)),
                 false,
             ),
-            ("works", &busy, Vec::new(), Some(JobState::default()), false),
+            ("a pass runs", &busy, Vec::new(), Some(JobState::default()), false),
             (
-                "not released",
+                "the finalizer is not removed yet",
                 &at_rest,
                 vec![report(unmounted.clone(), true)],
                 Some(stored_job(&unmounted, "unmounted", true, true)),
                 false,
             ),
             (
-                "released",
+                "the finalizer is removed",
                 &at_rest,
                 vec![report(unmounted.clone(), true)],
                 Some(stored_job(&unmounted, "unmounted", false, true)),
                 true,
             ),
             (
-                "gone",
+                "the object is deleted",
                 &at_rest,
                 vec![report(unmounted.clone(), true)],
                 Some(JobState::default()),
                 true,
             ),
-            ("no connection", &at_rest, vec![report(mounted.clone(), false)], None, false),
-            ("never any", &before_first_list, Vec::new(), None, true),
+            (
+                "a mount, and no answer of the coordinator",
+                &at_rest,
+                vec![report(mounted.clone(), false)],
+                None,
+                false,
+            ),
+            (
+                "nothing done since the start, and no answer of the coordinator",
+                &before_first_list,
+                Vec::new(),
+                None,
+                true,
+            ),
         ] {
             assert_eq!(is_idle(view, &reports, state.as_ref(), true), expected, "{what}");
         }

@@ -9,7 +9,7 @@ use clap::Args;
 use daemon::GoFlag;
 use nodeclient::seconds_or_units;
 
-pub use upstream::{ApiUpstream, Choice, Given, UpstreamError, api_upstream};
+pub use upstream::{ApiUpstream, Choice, FlagSources, UpstreamError, api_upstream};
 
 /// How this node reaches the Kubernetes API itself, without a coordinator.
 #[derive(Debug, Clone, Default, Args)]
@@ -19,7 +19,7 @@ pub struct KubernetesArgs {
     /// kubeconfig:/PATH, in-cluster or unix:///PATH
     #[arg(long, env = "WARREN_API", value_name = "ADDRESS")]
     pub api: Option<Address>,
-    /// Host of the Kubernetes API, with its port; without both, a kubeconfig is looked for
+    /// Host of the Kubernetes API; give --kubernetes-service-port too, or neither of the two to use a kubeconfig
     #[arg(long, env = "KUBERNETES_SERVICE_HOST", value_name = "HOST")]
     pub kubernetes_service_host: Option<String>,
     /// Port of the Kubernetes API
@@ -35,7 +35,7 @@ pub struct KubernetesArgs {
     /// read for every connection
     #[arg(long, env = "DWS_CLIENT_MOUNT_SERVICE_CERT_FILE", value_name = "FILE")]
     pub service_cert_file: Option<String>,
-    /// The same as --command-deadline: seconds, or a time like 1m30s; 0 leaves that as it is
+    /// The same as --command-deadline: seconds, or a time like 1m30s; 0 leaves --command-deadline as it is
     #[arg(long, value_name = "TIME", value_parser = timeout, conflicts_with = "command_deadline")]
     pub command_timeout: Option<Duration>,
     /// Refused: clientmountd mounted in spite of this flag, and this agent has no such mode; --mock=false is accepted

@@ -30,7 +30,7 @@ use agent::{
     reconcile,
 };
 
-const NO_PROFILE: &str = "no NnfStorageProfile was given: add the one that the ClientMount's labels name to the files, or apply it first";
+const NO_PROFILE: &str = "no NnfStorageProfile was given: add the profile that the ClientMount's labels name to the files, or apply it first";
 /// How long a status waits for the coordinator's answer about a job.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Number of messages that may wait for a script to read them. A script that reads no messages delays
@@ -74,7 +74,7 @@ impl NodeService {
     /// Plans the steps for the objects of one job, or for all objects that the agent knows.
     async fn plans(&self, job: &JobName) -> Result<PlanResponse, Status> {
         let view = &self.shared.view;
-        let objects = if is_empty(job) { view.all() } else { view.of_job(job, None) };
+        let objects = if is_empty(job) { view.all() } else { view.objects_of_job(job, None) };
         let (converger, site) = (Arc::clone(&self.converger), self.shared.site.clone());
         let planned = task::spawn_blocking(move || {
             let plan_one = |(_, viewed): (String, crate::view::Viewed)| {
@@ -105,7 +105,9 @@ fn check_job(job: Option<JobName>) -> Result<JobName, Status> {
         Some(JobName { name: Some(Name::Job(name) | Name::Workflow(name)) })
             if name.len() > NAME || name.contains(char::is_control) =>
         {
-            invalid("--job, --workflow: no job has that name")
+            invalid(
+                "--job, --workflow: the name is longer than any job's name, or has control characters: correct it",
+            )
         }
         Some(job) => Ok(job),
         None => invalid("no job is named: give --job ID or --workflow NAME"),
@@ -155,7 +157,7 @@ impl Node for NodeService {
         request: Request<StatusRequest>,
     ) -> Result<Response<StatusResponse>, Status> {
         let Shared { site, view, outbox, .. } = &self.shared;
-        let (seen, job) = match request.into_inner().job {
+        let (viewed, job) = match request.into_inner().job {
             None => (view.all(), None),
             Some(job) => {
                 let job = check_job(Some(job))?;
@@ -167,7 +169,7 @@ impl Node for NodeService {
                 // Without an answer in time the status shows the node's own view.
                 let _ = timeout(ANSWER_TIMEOUT, question.answer.wait_for(is_certain)).await;
                 let state = question.answer.borrow().clone();
-                (view.of_job(&job, state.as_ref()), state)
+                (view.objects_of_job(&job, state.as_ref()), state)
             }
         };
         Ok(Response::new(StatusResponse {
@@ -175,7 +177,7 @@ impl Node for NodeService {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             connected: outbox.is_connected(),
             mounts: outbox.reports().iter().map(Into::into).collect(),
-            lines: lines(&seen, job.as_ref(), site),
+            lines: lines(&viewed, job.as_ref(), site),
             job,
         }))
     }

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn subcommands_come_first() {
+    fn a_subcommand_is_recognised_only_as_the_first_argument() {
         assert_eq!(read(&["version"]), Some(Ok(Subcommand::Version)));
         assert_eq!(read(&["status"]), Some(Ok(Subcommand::Status)));
         let arguments = vec!["-node-name".into(), "c1".into()];

@@ -112,7 +112,7 @@ impl View {
 
     /// Returns the objects of a job: of the Workflow that the coordinator named, else the objects whose labels
     /// fit the job's name.
-    pub fn of_job(&self, job: &JobName, state: Option<&JobState>) -> Vec<(String, Viewed)> {
+    pub fn objects_of_job(&self, job: &JobName, state: Option<&JobState>) -> Vec<(String, Viewed)> {
         let mut all = self.all();
         all.retain(|(_, viewed)| {
             let labels =

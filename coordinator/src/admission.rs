@@ -45,7 +45,7 @@ pub(crate) fn admit_deletion(group: &str, resource: &str, old: &Value) -> Result
     }
     let text = |field: &str| owner[field].as_str().unwrap_or_default();
     Err(Refusal::Forbidden(format!(
-        "a pinned profile belongs to its {} {}, which needs it until its end: delete that instead",
+        "a pinned profile belongs to its {0} {1}, which needs the profile until its end: delete the {0} {1} instead",
         text("kind"),
         text("name")
     )))
@@ -125,7 +125,7 @@ pub(crate) fn admit(change: Change<'_>, workflows: &Workflows) -> Result<(), Ref
 fn pinned_profile(change: Change<'_>) -> Result<(), String> {
     let Some(old) = change.old else { return Ok(()) };
     if old["data"]["pinned"] == true && old["data"] != change.new["data"] {
-        return Err("data of a pinned profile may not change: change the profile that the directive names, for jobs to come".to_owned());
+        return Err("data of a pinned profile may not change, because a job's storage was made from it: for later jobs, change the profile that their directives name".to_owned());
     }
     Ok(())
 }
@@ -141,7 +141,9 @@ fn system_configuration(change: Change<'_>) -> Result<(), String> {
     match new.as_slice() {
         [] => Ok(()),
         [mistake] => Err(mistake.clone()),
-        [first, others @ ..] => Err(format!("{first} (and {} more)", others.len())),
+        [first, others @ ..] => {
+            Err(format!("{first} (other mistakes in the object: {})", others.len()))
+        }
     }
 }
 
@@ -182,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn other_changes_are_admitted() {
+    fn changes_of_a_status_and_of_other_kinds_are_not_checked() {
         let bad = configuration("compute 1");
         let status = Change { subresource: Some("status"), ..change(None, &bad) };
         assert_eq!(admit(status, &None), Ok(()));
@@ -231,7 +233,11 @@ mod tests {
             let why = deleted(resource, profile(true, owner.clone())).unwrap_err();
             assert!(why.text().contains("belongs to its Workflow w"), "{why:?}");
             assert_eq!(deleted(resource, profile(false, owner.clone())), Ok(()));
-            assert_eq!(deleted(resource, profile(true, Value::Null)), Ok(()), "an administrator's");
+            assert_eq!(
+                deleted(resource, profile(true, Value::Null)),
+                Ok(()),
+                "a profile without an owner was pinned by an administrator"
+            );
         }
         assert_eq!(deleted("storages", profile(true, owner)), Ok(()));
     }

@@ -69,7 +69,9 @@ pub enum InvalidConfig {
         "this coordinator was built without the embedded API: name the cluster with --kubeconfig or --in-cluster, or install one that was built with the feature `standalone`"
     )]
     NotStandalone,
-    #[error("--socket and another socket are both {0}: give them different paths")]
+    #[error(
+        "--socket and another socket option (--api-socket or --workloads-socket) both name {0}: give them different paths"
+    )]
     SameSocket(PathBuf),
 }
 
@@ -155,7 +157,7 @@ mod tests {
 
     #[cfg(feature = "standalone")]
     #[test]
-    fn the_kubeconfig_is_in_the_data_directory() {
+    fn the_kubeconfig_is_written_into_the_data_directory_by_default() {
         let config = parse(&["--data-dir", "/d"]).unwrap();
         let Backend::Standalone(standalone) = config.backend else {
             panic!("{:?}", config.backend)
@@ -165,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_is_restored_where_the_coordinator_looks_for_it() {
+    fn data_dir_may_stand_before_or_after_the_subcommand_restore() {
         for arguments in
             [["restore", "/f", "--data-dir", "/d"], ["--data-dir", "/d", "restore", "/f"]]
         {
@@ -235,7 +237,7 @@ mod tests {
             let arguments = std::iter::once(&"coordinator").chain(arguments);
             CommandLine::try_parse_from(arguments).map(|line| line.threads())
         };
-        let Threads::Many(by_default) = threads(&[]).unwrap() else { panic!("only one") };
+        let Threads::Many(by_default) = threads(&[]).unwrap() else { panic!("only one thread") };
         assert!(by_default <= MOST_THREADS);
         let three = NonZeroUsize::new(3).unwrap();
         assert_eq!(threads(&["--threads", "3"]).unwrap(), Threads::Many(three));

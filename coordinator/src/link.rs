@@ -91,7 +91,10 @@ impl NodeLink for Link {
 async fn read_hello(incoming: &mut Streaming<FromNode>) -> Result<Hello, Status> {
     let first =
         tokio::time::timeout(HELLO_DEADLINE, incoming.message()).await.map_err(|_| {
-            Status::deadline_exceeded(format!("no hello within {} s", HELLO_DEADLINE.as_secs()))
+            Status::deadline_exceeded(format!(
+                "the node sent no hello within {} s after it connected",
+                HELLO_DEADLINE.as_secs()
+            ))
         })??;
     match first.and_then(|first| first.message) {
         Some(NodeMessage::Hello(hello)) => match limits::check_hello(&hello) {
@@ -119,7 +122,11 @@ async fn serve(
     // If the panic left the roster half changed, its lock is poisoned: then `close_session` panics too, and the
     // process ends.
     hub.close_session(&session);
-    let defect = |_| Err(Status::internal("a defect of the coordinator, which its log describes"));
+    let defect = |_| {
+        Err(Status::internal(
+            "the task of this session failed, which is a defect of the coordinator: its log has the details",
+        ))
+    };
     let end = served.unwrap_or_else(defect);
     let node = session.node.as_str();
     match end {
@@ -212,9 +219,9 @@ fn handle_message(
             hub.health(session, limits::bounded(health));
             Ok(())
         }
-        Some(NodeMessage::Hello(_)) => {
-            Err(Status::invalid_argument("a second hello in one stream"))
-        }
+        Some(NodeMessage::Hello(_)) => Err(Status::invalid_argument(
+            "the node sent a second hello in one stream: open a new stream for each hello",
+        )),
         // A newer agent sent a message of a kind that this coordinator does not know.
         Some(NodeMessage::WatchJob(_) | NodeMessage::EndJobWatch(_)) | None => Ok(()),
     }

@@ -173,7 +173,7 @@ impl Coordinator {
         let jobs = self.hub.jobs();
         self.work.spawn(jobs::workflows(client.clone(), None, jobs.clone()));
         self.work.spawn(jobs::computes(client.clone(), None, jobs.clone()));
-        self.work.spawn(jobs::look(client.clone(), None, jobs.clone()));
+        self.work.spawn(jobs::send_requests(client.clone(), None, jobs.clone()));
         let workflows = config.workflows.clone();
         let exchange = exchange.clone();
         let context = Context { workflows, rules, exchange, nodes: names, is_standalone, metrics };

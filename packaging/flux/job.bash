@@ -34,9 +34,9 @@ class() {
     case $word in rabbit | ordinary) echo "$word" ;; *) echo unknown ;; esac
 }
 
-# Succeeds if the agent can be asked for the job's mounts. If Flux does not show the jobspec, only the coordinator knows
-# whether the job has storage; a job without storage must not wait a whole deadline for the coordinator's answer.
-can_ask() {
+# Succeeds if the script may call the agent for the job's mounts. If Flux does not show the jobspec, only the coordinator
+# knows whether the job has storage; a job without storage must not wait a whole deadline for the coordinator's answer.
+may_call_agent() {
     [ "$class" = unknown ] || return 0
     say "Flux does not show the jobspec of $job: asking the coordinator whether it has storage"
     verb status ''

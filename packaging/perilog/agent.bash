@@ -59,7 +59,7 @@ read_settings() {
         WARREN_EPILOG_DEADLINE) seconds epilog_deadline "$value" ;;
         WARREN_UNREACHABLE) seconds unreachable "$value" ;;
         WARREN_ON_TIMEOUT) [[ $value =~ ^(report|signal|lazy)$ ]] && on_timeout=(--on-timeout "$value") ;;
-        *) own_setting "$name" "$value" || { wrong "${line@Q} sets nothing; there are $names"; return; } ;;
+        *) own_setting "$name" "$value" || { wrong "${line@Q} sets no variable of this file; its variables are $names"; return; } ;;
         esac || { wrong "$name: ${value@Q} is neither a time like 300s, 5m or 1h nor, for WARREN_ON_TIMEOUT, report, signal or lazy"; return; }
     done <"$settings"
 }

@@ -63,8 +63,8 @@ local function run(line)
     local pipe = assert(io.popen(line .. "; echo \"$?\""))
     local text = pipe:read("*a")
     pipe:close()
-    local said, code = text:match("^(.-)%s*(%d+)%s*$")
-    return tonumber(code) or REFUSED, said or ""
+    local output, code = text:match("^(.-)%s*(%d+)%s*$")
+    return tonumber(code) or REFUSED, output or ""
 end
 
 local function warren(words, more)
@@ -79,15 +79,15 @@ end
 
 -- Returns the error as one line for a user, without the lines that follow it: their remedies are commands that users
 -- may not run.
-local function why(said)
-    local told = said:match(".*error: ([^\n]*)") or said
-    return (told:gsub("%s+", " "))
+local function why(output)
+    local message = output:match(".*error: ([^\n]*)") or output
+    return (message:gsub("%s+", " "))
 end
 
-local function result(code, said)
+local function result(code, output)
     if code == DONE then return slurm.SUCCESS end
-    slurm.log_info("warren: %s", said)
-    return slurm.ERROR, why(said)
+    slurm.log_info("warren: %s", output)
+    return slurm.ERROR, why(output)
 end
 
 -- Returns the path of a file beside a job's script; nil if Slurm replaced symbols in the script, which then lies
@@ -120,7 +120,7 @@ end
 local UNITS = {[""] = 1, KB = 1e3, MB = 1e6, GB = 1e9, TB = 1e12, KiB = 2^10, MiB = 2^20, GiB = 2^30, TiB = 2^40}
 
 -- Returns the bytes that the directives of a script request from the pool, as job_submit.lua wrote them.
-local function claimed(script)
+local function requested_bytes(script)
     local bytes = 0
     for line in ((read(script) or ""):gsub("\\\n", " ")):gmatch("[^\n]+") do
         local number, unit = line:match("capacity=(%d+)(%a*)")
@@ -133,23 +133,23 @@ end
 
 -- Returns why a job can never have its capacity, or nil. Slurm itself would let the job wait for ever.
 local function too_large(script)
-    local code, said = warren("--json workload capacity", "timeout " .. AT_ONCE .. " ")
-    local total, bytes = tonumber(said:match('"total":%s*(%d+)')), claimed(script)
+    local code, output = warren("--json workload capacity", "timeout " .. AT_ONCE .. " ")
+    local total, bytes = tonumber(output:match('"total":%s*(%d+)')), requested_bytes(script)
     if code ~= DONE or not total or bytes <= total then return nil end
     return string.format("the job asks for %.0f bytes on all of its nodes together, and all rabbits have %.0f: ask for less, or for " ..
         "fewer nodes", bytes, total)
 end
 
 function slurm_bb_job_process(script)
-    local code, said = warren("workload check --script " .. quoted(script), "timeout " .. AT_ONCE .. " ")
+    local code, output = warren("workload check --script " .. quoted(script), "timeout " .. AT_ONCE .. " ")
     if code == DONE then
         local why_not = too_large(script)
         if why_not then return slurm.ERROR, why_not end
         return slurm.SUCCESS
     end
-    if code == REFUSED or code == BAD then return slurm.ERROR, (said:gsub("^error: check: ", "")) end
+    if code == REFUSED or code == BAD then return slurm.ERROR, (output:gsub("^error: check: ", "")) end
     -- The coordinator does not answer: the job waits, and setup checks again.
-    slurm.log_info("warren: directives of %s are not checked yet: %s", script, why(said))
+    slurm.log_info("warren: directives of %s are not checked yet: %s", script, why(output))
     return slurm.SUCCESS
 end
 
@@ -189,10 +189,11 @@ local function comment(id, text)
     return run("timeout " .. AT_ONCE .. " scontrol update JobId=" .. id .. " AdminComment=" .. quoted(text) .. " 2>&1")
 end
 
-local function tell_forgotten(id, job)
+local function report_forgotten(id, job)
     if job.comment:sub(1, #FORGOTTEN) == FORGOTTEN then return end
-    slurm.log_info("warren: Slurm forgot the storage of job %s, which would wait for good", id)
-    comment(id, FORGOTTEN .. ", and it would wait for good: scancel it, then scontrol requeue, or hand it in again")
+    slurm.log_info("warren: Slurm forgot the storage of job %s, which would wait for ever", id)
+    comment(id, FORGOTTEN ..
+        ", so the job would wait for ever: scancel it, then scontrol requeue it or submit it again")
 end
 
 -- Replaces the comment before the job is cancelled: after an administrator requeues the job it must not be cancelled
@@ -215,30 +216,31 @@ end
 -- When Slurm cancels a job, it kills the job's calls. Slurm may also kill the teardown that it has just begun, and does
 -- not call the teardown again: this function does. The cancelled job cannot be requeued meanwhile, so that the teardown
 -- removes no storage of a new run.
-local function mend()
-    local enough = os.time() + POOLS
+local function make_missing_calls()
+    local wait_until = os.time() + POOLS
     local code, listed = warren("--json workload list", "timeout " .. AT_ONCE .. " ")
-    -- The order matters: listed storage existed before Slurm was asked for its jobs and buffers.
+    -- The order matters: the storage in this list existed before Slurm's jobs and buffers are listed.
     local jobs = code == DONE and shown_jobs()
     local buffers = jobs and known_buffers()
     if not buffers then return end
-    local function ask(verb, id)
-        local words = os.time() < enough and "" or "--no-wait"
+    local function call_again(verb, id)
+        local words = os.time() < wait_until and "" or "--no-wait"
         return call(verb, id, words, settings.WARREN_END_DEADLINE, "timeout " .. AT_ONCE .. " ")
     end
     for id in listed:gmatch('"(%d+)"') do
         local job = jobs[id]
         if not buffers[id] and (not job or ENDED[job.state]) then
-            slurm.log_info("warren: Slurm forgot the storage of job %s, which is over: it is removed", id)
-            local told = ask("post-run", id)
-            if told == DONE or told == REFUSED or told == CANCELLED then ask("teardown", id) end
+            slurm.log_info(
+                "warren: Slurm forgot the storage of job %s, which has ended: Warren removes this storage", id)
+            local unmounted = call_again("post-run", id)
+            if unmounted == DONE or unmounted == REFUSED or unmounted == CANCELLED then call_again("teardown", id) end
         elseif buffers[id] and job and job.state == "CANCELLED" and job.buffer == "teardown" then
-            ask("teardown", id)
+            call_again("teardown", id)
         end
     end
     for id, job in pairs(jobs) do
         if job.state == "PENDING" then
-            if job.buffer == "staging-in" and not buffers[id] then tell_forgotten(id, job) end
+            if job.buffer == "staging-in" and not buffers[id] then report_forgotten(id, job) end
             if job.buffer:sub(1, 8) ~= "teardown" then cancel_failed(id, job) end
         end
     end
@@ -247,13 +249,13 @@ end
 -- While the coordinator does not answer, the pool is empty and jobs wait. An error here would keep slurmctld from
 -- recovering.
 function slurm_bb_pools()
-    local code, said = warren("--json workload capacity", "timeout " .. POOLS .. " ")
-    local total, free = said:match('"total":%s*(%d+)'), said:match('"free":%s*(%d+)')
+    local code, output = warren("--json workload capacity", "timeout " .. POOLS .. " ")
+    local total, free = output:match('"total":%s*(%d+)'), output:match('"free":%s*(%d+)')
     if code ~= DONE or not total or not free then
-        slurm.log_info("warren: no capacity is known: %s", why(said))
+        slurm.log_info("warren: the coordinator reports no capacity, so the pool is empty: %s", why(output))
         total, free = "0", "0"
     else
-        mend()
+        make_missing_calls()
     end
     return slurm.SUCCESS, string.format('{"pools":[{"id":"%s","quantity":%s,"free":%s,"granularity":1}]}',
         settings.WARREN_POOL, total, free)
@@ -263,15 +265,15 @@ function slurm_bb_setup(job_id, uid, gid, _, _, script)
     local id = number(job_id)
     local words = string.format("--script %s --user %s --group %s", quoted(script), number(uid), number(gid))
     local function create() return call("create", id, words, settings.WARREN_STORAGE_DEADLINE) end
-    local code, said = create()
+    local code, output = create()
     -- A job in setup has no storage yet: existing storage is of an earlier run, which slurmctld has forgotten.
-    if code == REFUSED or code == CANCELLED or code == DONE and not said:find("Proposal is ready", 1, true) then
-        code, said = call("teardown", id, "--hurry", settings.WARREN_STORAGE_DEADLINE)
-        if code == DONE then code, said = create() end
+    if code == REFUSED or code == CANCELLED or code == DONE and not output:find("Proposal is ready", 1, true) then
+        code, output = call("teardown", id, "--hurry", settings.WARREN_STORAGE_DEADLINE)
+        if code == DONE then code, output = create() end
     end
-    if code ~= DONE then return result(code, said) end
-    local told, text = variables(id)
-    if told == DONE then write(beside(script, "warren.env"), text .. "\n") end
+    if code ~= DONE then return result(code, output) end
+    local found, text = variables(id)
+    if found == DONE then write(beside(script, "warren.env"), text .. "\n") end
     return slurm.SUCCESS
 end
 
@@ -288,40 +290,40 @@ end
 function slurm_bb_paths(job_id, script, path_file)
     local text = read(beside(script, "warren.env"))
     if not text then
-        local code, told = variables(number(job_id))
-        text = code == DONE and told .. "\n"
+        local code, lines = variables(number(job_id))
+        text = code == DONE and lines .. "\n"
     end
     if text then write(path_file, text) end
     return slurm.SUCCESS
 end
 
 local function start(id, script)
-    local told = read(beside(script, "path"))
-    if not told or told == "" then return REFUSED, "the job's variables are not known" end
+    local written = read(beside(script, "path"))
+    if not written or written == "" then return REFUSED, "the variables of job " .. id .. " are not known" end
     -- For the number of an array, squeue prints all tasks; one of the tasks has the array's number as its own.
     local _, jobs = run("squeue --noheader --jobs=" .. id .. " --format='%A %N' 2>&1")
     local nodes = ("\n" .. jobs .. "\n"):match("\n" .. id .. " ([%w%.,_%[%]%-]+)%s*\n")
     if not nodes then return REFUSED, "Slurm does not say which nodes job " .. id .. " has: " .. jobs end
-    local code, said = call("setup", id, "--nodes " .. quoted(nodes), settings.WARREN_STORAGE_DEADLINE)
-    if code ~= DONE then return code, said end
+    local code, output = call("setup", id, "--nodes " .. quoted(nodes), settings.WARREN_STORAGE_DEADLINE)
+    if code ~= DONE then return code, output end
     return call("start", id, "--only-asked", settings.WARREN_STORAGE_DEADLINE)
 end
 
 function slurm_bb_pre_run(job_id, script)
     local id = number(job_id)
-    local code, said = start(id, script)
+    local code, output = start(id, script)
     if code ~= DONE then write(beside(script, "warren.failed"), "") end
-    return result(code, said)
+    return result(code, output)
 end
 
 -- A job that did not start, or is being torn down, has no data to copy out: teardown does the rest.
 local function post_run(job_id, words)
-    local code, said = call("post-run", number(job_id), words, settings.WARREN_END_DEADLINE)
+    local code, output = call("post-run", number(job_id), words, settings.WARREN_END_DEADLINE)
     if code == REFUSED or code == CANCELLED then
-        slurm.log_info("warren: %s", why(said))
+        slurm.log_info("warren: %s", why(output))
         return slurm.SUCCESS
     end
-    return result(code, said)
+    return result(code, output)
 end
 
 function slurm_bb_post_run(job_id)
@@ -344,8 +346,8 @@ function slurm_bb_job_teardown(job_id, script, hurry)
     -- At a second scancel, Slurm kills this function's process group and does not call again: setsid lets the call go
     -- on.
     local words = hurry == "true" and "--hurry" or ""
-    local code, said = call("teardown", id, words, settings.WARREN_END_DEADLINE, "setsid --wait ")
-    if code ~= DONE then return result(code, said) end
+    local code, output = call("teardown", id, words, settings.WARREN_END_DEADLINE, "setsid --wait ")
+    if code ~= DONE then return result(code, output) end
     local env, failed = beside(script, "warren.env"), beside(script, "warren.failed")
     if env then os.remove(env) end
     if failed and os.remove(failed) then after_failure(id) end
@@ -363,6 +365,6 @@ function slurm_bb_get_status(what, job)
         if not id:match("^%d+$") then return slurm.SUCCESS, "Slurm knows no job " .. job .. "\n" end
         job = id
     end
-    local _, said = warren("workload status " .. job, "timeout " .. POOLS .. " ")
-    return slurm.SUCCESS, said .. "\n"
+    local _, output = warren("workload status " .. job, "timeout " .. POOLS .. " ")
+    return slurm.SUCCESS, output .. "\n"
 end

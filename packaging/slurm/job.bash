@@ -35,9 +35,9 @@ shown() { timeout "$LOOKUP" scontrol show job --oneliner "$id"; }
 
 shown_node() { timeout "$LOOKUP" scontrol show node --oneliner "$node"; }
 
-# ask WORD SECONDS WORDS: calls the agent's verb. If the agent or the coordinator does not answer, ends the script for a
-# job without storage, which need not wait.
-ask() {
+# call_agent WORD SECONDS WORDS: calls the agent's verb. If the agent or the coordinator does not answer, ends the script
+# for a job without storage, which need not wait.
+call_agent() {
     local word=$1 deadline=$2 first=()
     shift 2
     # The first call only reports: no process is ended before the deadline.

@@ -1,7 +1,7 @@
 --[[
 job_submit.lua: reserves the capacity of a job's #DW directives in Slurm's pool, so that a job waits while the pool
 lacks the capacity. Slurm refuses a directive with `capacity=` and without `pool=`, so this script adds the pool. The
-script tells the user which #DW lines are not read.
+script prints for the user which #DW lines are not read.
 
 A site with a job_submit.lua of its own calls this script from its own:
 
@@ -21,7 +21,7 @@ end
 
 -- Adds the pool to a directive (with its continuation lines), and a line that reserves the capacity of the other nodes.
 -- A line that has only a capacity gets no pool: Slurm then refuses it, since no directive would use the reservation.
-local function claimed(line, nodes)
+local function with_reservation(line, nodes)
     local number, unit = line:match("capacity=(%d+)(%a*)")
     if not number or line:find("pool=", 1, true) or line:match("^#DW%s+capacity=%S*%s*$") then return line end
     local claim = ""
@@ -40,8 +40,8 @@ local function looks_like_directive(line)
     return COMMANDS[command or ""] or (line .. " "):match("^#DW%s") ~= nil
 end
 
--- Tells the user which lines look like directives and were not read.
-local function tell_unread(unread, taken)
+-- Prints for the user which lines look like directives and were not read.
+local function report_unread(unread, taken)
     if #unread == 0 then return end
     slurm.log_user("%s", string.format("warren: %d #DW directive(s) taken, %d line(s) not read:", taken, #unread))
     for index = 1, math.min(#unread, 4) do slurm.log_user("%s", unread[index]) end
@@ -61,7 +61,7 @@ local function rewritten(text, nodes)
             directive = directive and directive .. "\n" .. line or line
             if line:sub(-1) ~= "\\" then
                 has_capacity = has_capacity or directive:find("capacity=", 1, true) ~= nil
-                line, directive = claimed(directive, nodes), nil
+                line, directive = with_reservation(directive, nodes), nil
                 table.insert(lines, line)
                 last, taken = #lines, taken + 1
             end
@@ -75,7 +75,7 @@ local function rewritten(text, nodes)
         end
     end
     if directive then table.insert(lines, directive) end
-    tell_unread(unread, taken)
+    report_unread(unread, taken)
     -- Slurm schedules at once only when a job with a reservation is ready: reserve one byte for a job without a
     -- capacity.
     if last and not has_capacity then

@@ -16,7 +16,7 @@ const NAME: &str = "podhelper";
 
 #[derive(Debug, Error)]
 pub(crate) enum InstallError {
-    #[error("find this program")]
+    #[error("find the path of this program")]
     Own(#[source] io::Error),
     #[error("write {}", path.display())]
     Write { path: PathBuf, source: io::Error },

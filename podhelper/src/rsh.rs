@@ -125,7 +125,9 @@ pub(crate) async fn connect(
         // In TLS 1.3 a client learns only from the first answer that the server accepted its certificate.
         match request(&mut messages, Message::Ask).await? {
             Message::Here => Ok(messages),
-            other => Err(io::Error::other(format!("{other:?} was not expected"))),
+            other => {
+                Err(io::Error::other(format!("the peer sent the unexpected message {other:?}")))
+            }
         }
     })
     .await?
@@ -150,7 +152,11 @@ async fn carry(
             Message::Errors(bytes) => errors.write_all(&bytes)?,
             Message::End(code) => return Ok(Ok(code)),
             Message::Refused(why) => return Ok(Err(why)),
-            other => return Err(io::Error::other(format!("{other:?} was not expected"))),
+            other => {
+                return Err(io::Error::other(format!(
+                    "the peer sent the unexpected message {other:?}"
+                )));
+            }
         }
     }
     Err(io::Error::other("the worker closed the connection"))
@@ -192,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_is_that_of_ssh() {
+    fn rsh_accepts_the_ssh_options_that_launchers_use() {
         let hydra =
             parse(&["-x", "w-worker-0", "\"/usr/bin/hydra_pmi_proxy\"", "--rmk", "user"]).unwrap();
         assert_eq!(hydra.host, "w-worker-0");

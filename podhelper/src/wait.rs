@@ -24,7 +24,7 @@ use crate::{
 
 /// Time between two requests to one worker.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Maximum number of workers that are asked at the same time.
+/// Maximum number of workers to which requests are sent at the same time.
 const SIDE_BY_SIDE: usize = 256;
 /// Maximum bytes of worker names in the error: the kubelet truncates termination messages at 2048.
 const MAX_NAMES_BYTES: usize = 600;
@@ -39,10 +39,10 @@ pub(crate) enum WaitError {
     Read { path: PathBuf, source: io::Error },
     #[error("{} names no host", .0.display())]
     NoHosts(PathBuf),
-    #[error("after {seconds} seconds {} of {of} {what} do not answer: {}{}", missing.len(), describe(missing), domain_remedy(domain.as_deref()))]
+    #[error("after {seconds} seconds {} of {total} {what} do not answer: {}{}", missing.len(), describe(missing), domain_remedy(domain.as_deref()))]
     Missing {
         seconds: u64,
-        of: usize,
+        total: usize,
         /// The word for the hosts, in the plural.
         what: &'static str,
         /// Last error of each missing host.
@@ -73,7 +73,7 @@ pub(crate) async fn peers(peers: &Peers) -> Result<(), WaitError> {
     wait_for_all("rabbits' containers", &hosts, peers.seconds, ask).await
 }
 
-/// Asks all hosts until each of them has answered.
+/// Sends requests to all hosts until each of them has answered.
 async fn wait_for_all(
     what: &'static str,
     hosts: &[String],
@@ -88,7 +88,7 @@ async fn wait_for_all(
     let Some(first) = hosts.first().filter(|_| !missing.is_empty()) else { return Ok(()) };
     let resolver = fs::read_to_string(RESOLVER).unwrap_or_default();
     let domain = other_domain(first, &resolver).map(str::to_owned);
-    Err(WaitError::Missing { seconds, of: hosts.len(), what, missing, domain })
+    Err(WaitError::Missing { seconds, total: hosts.len(), what, missing, domain })
 }
 
 /// Returns the workers that answer now, in the file's order.
@@ -119,21 +119,21 @@ fn read_workers(path: &Path) -> Result<Vec<String>, WaitError> {
     if workers.is_empty() { Err(WaitError::NoHosts(path.to_owned())) } else { Ok(workers) }
 }
 
-/// Asks a host until it answers. If the time passes, fails with the host's last error.
+/// Sends requests to a host until it answers. If the time passes, fails with the host's last error.
 async fn wait_for(
     ask: impl AsyncFn(&str) -> io::Result<()>,
     host: &str,
     end: Instant,
 ) -> Result<(), String> {
-    let mut last = "no answer".to_owned();
+    let mut last_error = "no answer".to_owned();
     loop {
         match timeout_at(end, ask(host)).await {
             Ok(Ok(())) => return Ok(()),
-            Ok(Err(error)) => last = error.to_string(),
-            Err(_) => return Err(last),
+            Ok(Err(error)) => last_error = error.to_string(),
+            Err(_) => return Err(last_error),
         }
         if timeout_at(end, sleep(PAUSE)).await.is_err() {
-            return Err(last);
+            return Err(last_error);
         }
     }
 }

@@ -133,7 +133,11 @@ async fn receive_command(
         match message {
             Ok(Message::Ask) => messages.send(Message::Here).await?,
             Ok(Message::Run(command)) => return Ok(Some((command, messages))),
-            Ok(other) => return Err(io::Error::other(format!("{other:?} was not expected"))),
+            Ok(other) => {
+                return Err(io::Error::other(format!(
+                    "the peer sent the unexpected message {other:?}"
+                )));
+            }
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break,
             Err(error) => return Err(error),
         }

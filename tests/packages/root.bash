@@ -53,9 +53,9 @@ installed() {
     done
     inside getent passwd warren | grep -q nologin || fail "there is no user warren, or it can log in"
     # systemd must have no complaint now that the programs are installed.
-    local told
-    told=$(inside bash -c 'systemd-analyze verify /usr/lib/systemd/system/warren-*.{service,socket,timer}' 2>&1 | grep warren || true)
-    [ -z "$told" ] || fail "systemd-analyze verify: $told"
+    local output
+    output=$(inside bash -c 'systemd-analyze verify /usr/lib/systemd/system/warren-*.{service,socket,timer}' 2>&1 | grep warren || true)
+    [ -z "$output" ] || fail "systemd-analyze verify: $output"
 }
 
 # Writes the files that a site and the programs would write, among them the agents' records of a mount and of an NVMe

@@ -152,11 +152,12 @@ impl ApiServer {
         let old = self.token()?;
         if let Kind::Embedded(..) = &self.kind {
             self.stop()?;
-            fs::remove_file(self.directory.join("credentials.json")).context("forget everybody")?;
+            fs::remove_file(self.directory.join("credentials.json"))
+                .context("delete the credentials")?;
             return self.resume();
         }
         // Creates the account again: a token of the deleted account is not valid for a new account of the same name.
-        self.ask(async |client| {
+        self.send_request(async |client| {
             let accounts = resource(&client, "v1", "ServiceAccount", Some(SYSTEM));
             accounts.delete(ACCOUNT, &DeleteParams::default()).await.map(drop)
         })?;
@@ -220,7 +221,7 @@ impl ApiServer {
             self.create(&crd)?;
         }
         until("the CRDs to be served", PATIENCE, || {
-            self.ask(async |client| {
+            self.send_request(async |client| {
                 for (group, kind) in [(DWS, "ClientMount"), (NNF, "NnfStorageProfile")] {
                     let api = resource(&client, group, kind, None);
                     api.list(&kube::api::ListParams::default()).await?;
@@ -235,7 +236,7 @@ impl ApiServer {
     /// # Errors
     /// When the server refuses the object.
     pub fn create(&self, object: &Value) -> anyhow::Result<Value> {
-        self.ask(async |client| {
+        self.send_request(async |client| {
             let object: DynamicObject =
                 serde_json::from_value(object.clone()).map_err(kube::Error::SerdeError)?;
             let api = api_of(&client, &object);
@@ -250,7 +251,7 @@ impl ApiServer {
     /// # Errors
     /// When the server refuses the object.
     pub fn replace(&self, object: &Value) -> anyhow::Result<Value> {
-        self.ask(async |client| {
+        self.send_request(async |client| {
             let object: DynamicObject =
                 serde_json::from_value(object.clone()).map_err(kube::Error::SerdeError)?;
             let api = api_of(&client, &object);
@@ -263,9 +264,9 @@ impl ApiServer {
     /// Returns an object, or `None` if it does not exist.
     ///
     /// # Errors
-    /// When the API cannot be asked.
+    /// When the request to the API fails.
     pub fn get(&self, like: &Value) -> anyhow::Result<Option<Value>> {
-        self.ask(async |client| {
+        self.send_request(async |client| {
             let object: DynamicObject =
                 serde_json::from_value(like.clone()).map_err(kube::Error::SerdeError)?;
             let found = api_of(&client, &object).get_opt(&object.name_any()).await?;
@@ -278,7 +279,7 @@ impl ApiServer {
     /// # Errors
     /// When the server refuses the patch.
     pub fn patch(&self, like: &Value, change: &Value, status: bool) -> anyhow::Result<()> {
-        self.ask(async |client| {
+        self.send_request(async |client| {
             let object: DynamicObject =
                 serde_json::from_value(like.clone()).map_err(kube::Error::SerdeError)?;
             let (api, name) = (api_of(&client, &object), object.name_any());
@@ -297,7 +298,7 @@ impl ApiServer {
     /// # Errors
     /// When the server refuses the deletion.
     pub fn delete(&self, like: &Value) -> anyhow::Result<()> {
-        self.ask(async |client| {
+        self.send_request(async |client| {
             let object: DynamicObject =
                 serde_json::from_value(like.clone()).map_err(kube::Error::SerdeError)?;
             let name = object.name_any();
@@ -305,8 +306,11 @@ impl ApiServer {
         })
     }
 
-    fn ask<T>(&self, question: impl AsyncFnOnce(Client) -> kube::Result<T>) -> anyhow::Result<T> {
-        block_on(async { Ok(question(admin(&self.kubeconfig()).await?).await?) })
+    fn send_request<T>(
+        &self,
+        request: impl AsyncFnOnce(Client) -> kube::Result<T>,
+    ) -> anyhow::Result<T> {
+        block_on(async { Ok(request(admin(&self.kubeconfig()).await?).await?) })
     }
 
     /// Creates the computes' service account, with exactly the rights that sites grant to the Go daemon. On the
@@ -365,7 +369,7 @@ impl Embedded {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(async {
                 let listener = tokio::net::TcpListener::bind(address).await.context("listen")?;
-                // Tells the thread that started this one that the server listens.
+                // Signals the thread that started this one: the server listens.
                 let _ = bound.send(());
                 let stop = async { drop(stopped.await) };
                 kubeapi::serve::tls(listener, api.clone(), &credentials, stop).await?;
@@ -419,6 +423,6 @@ fn resource(
     }
 }
 
-fn block_on<T>(question: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(question)
+fn block_on<T>(request: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(request)
 }

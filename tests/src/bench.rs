@@ -102,7 +102,7 @@ async fn measure(directory: &Path, words: &[String]) -> anyhow::Result<Vec<Row>>
     if part == Part::Slurm {
         return slurm::starts(JOBS);
     }
-    clear(directory).context("clear away what an earlier run left")?;
+    clear(directory).context("delete the files that an earlier run left")?;
     match part {
         Part::Containers(computes, None) => {
             return workflows::containers::measure(directory, computes).await;

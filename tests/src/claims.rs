@@ -50,21 +50,21 @@ impl fmt::Debug for Coordinator {
 /// The state of the workflow, and the changes that the engine found necessary for its containers in that state.
 type Found = (WorkflowState, Progress);
 
-fn nothing_made() -> Found {
+fn waits_for_storage() -> Found {
     (WorkflowState::PreRun, Progress::wait("its storage"))
 }
 
-fn about_to_make() -> Found {
+fn needs_a_job() -> Found {
     (WorkflowState::PreRun, Progress::default().with([Change::create(&Job::default())]))
 }
 
-fn all_done_in(state: WorkflowState) -> Found {
+fn needs_no_change_in(state: WorkflowState) -> Found {
     (state, Progress::default())
 }
 
 /// Returns the progress of a workflow in Teardown. The only change in it sets a label on the run; this change stands
 /// for the removal of containers.
-fn to_be_removed(run: &ContainerRun) -> Found {
+fn needs_removal(run: &ContainerRun) -> Found {
     let mut after = run.clone();
     after.labels_mut().insert("removed".to_owned(), "containers".to_owned());
     (WorkflowState::Teardown, Progress::default().with(Change::patch(run, &after)))
@@ -128,17 +128,25 @@ impl Coordinator {
         found: Found,
         seconds: u64,
     ) -> anyhow::Result<ContainerRun> {
-        let mut made = self.make(self.plan(run, found, seconds)?).await;
-        ensure!(made.failures.is_empty() && made.stored.len() == 1, "{}: {made:?}", self.me);
-        Ok(made.stored.remove(0).object.try_parse()?)
+        let mut outcome = self.make(self.plan(run, found, seconds)?).await;
+        ensure!(
+            outcome.failures.is_empty() && outcome.stored.len() == 1,
+            "{}: {outcome:?}",
+            self.me
+        );
+        Ok(outcome.stored.remove(0).object.try_parse()?)
     }
 
     /// Plans one change of the run and sends it. The API must refuse it, and the coordinator must then plan again
     /// soon. Returns the reason.
     async fn lose(&self, run: &ContainerRun, found: Found) -> anyhow::Result<String> {
-        let mut made = self.make(self.plan(run, found, 0)?).await;
-        ensure!(made.stored.is_empty() && made.failures.len() == 1, "{}: {made:?}", self.me);
-        let (why, retry) = made.failures.remove(0);
+        let mut outcome = self.make(self.plan(run, found, 0)?).await;
+        ensure!(
+            outcome.stored.is_empty() && outcome.failures.len() == 1,
+            "{}: {outcome:?}",
+            self.me
+        );
+        let (why, retry) = outcome.failures.remove(0);
         ensure!(retry == Retry::Soon, "{}: {}: {retry:?}", self.me, why.text);
         Ok(why.text)
     }
@@ -198,8 +206,9 @@ pub async fn contested(
     queued.labels_mut().extend(labels.map(|(name, value)| (name.to_owned(), value.to_owned())));
     let queued = runs.create(&PostParams::default(), &queued).await?;
 
-    let claimed = c1.store(&queued, nothing_made(), 0).await.context("S1.1: C1 claims the run")?;
-    c2.lose(&queued, nothing_made()).await.context("S1.1: C2 does not get the claim")?;
+    let claimed =
+        c1.store(&queued, waits_for_storage(), 0).await.context("S1.1: C1 claims the run")?;
+    c2.lose(&queued, waits_for_storage()).await.context("S1.1: C2 does not get the claim")?;
     let first = status(&claimed)?;
     ensure!((first.claim.epoch, first.attempt) == (1, 1), "{first:?}");
 
@@ -207,13 +216,13 @@ pub async fn contested(
     let same_epoch = json!({"claim": {"holder": me}, "writer": {"holder": me, "seq": 2}});
     names_rules(&c2.refusal_of(&claimed, same_epoch).await?, &["R2"]).context("S1.2")?;
 
-    let waits = c2.plan(&claimed, nothing_made(), EXPIRED - 10)?;
+    let waits = c2.plan(&claimed, waits_for_storage(), EXPIRED - 10)?;
     ensure!(waits.is_empty(), "C1's Lease has not expired, but C2 plans {waits:?}");
-    let taken = c2.store(&claimed, nothing_made(), EXPIRED).await;
+    let taken = c2.store(&claimed, waits_for_storage(), EXPIRED).await;
     let taken = taken.context("S2.3: C2 takes over")?;
     let second = status(&taken)?;
     ensure!((second.claim.epoch, second.attempt) == (2, 1), "{second:?}");
-    c1.lose(&claimed, about_to_make()).await.context("S2.3: a write after the claim was lost")?;
+    c1.lose(&claimed, needs_a_job()).await.context("S2.3: a write after the claim was lost")?;
     let mut written_back = json!(first);
     written_back["writer"]["seq"] = json!(second.writer.seq + 1);
     names_rules(&c1.refusal_of(&taken, written_back).await?, &["R1", "R2"])
@@ -236,9 +245,9 @@ async fn finish_run(
     mut run: ContainerRun,
 ) -> anyhow::Result<()> {
     for (found, phase) in [
-        (about_to_make(), Phase::Starting),
-        (all_done_in(WorkflowState::PreRun), Phase::Running),
-        (all_done_in(WorkflowState::PostRun), Phase::Succeeded),
+        (needs_a_job(), Phase::Starting),
+        (needs_no_change_in(WorkflowState::PreRun), Phase::Running),
+        (needs_no_change_in(WorkflowState::PostRun), Phase::Succeeded),
     ] {
         run = c2.store(&run, found, 0).await?;
         ensure!(status(&run)?.phase == phase, "{run:?}");
@@ -248,17 +257,17 @@ async fn finish_run(
     names_rules(&c2.refusal_of(&run, cancelled).await?, &["R6", "R7"]).context("S2.10")?;
     // Before a change that needs the claim, the coordinator reads the run from the API, to check that it still holds
     // the claim.
-    let unwanted = c2.store(&run, to_be_removed(&run), 0).await?;
+    let unwanted = c2.store(&run, needs_removal(&run), 0).await?;
     ensure!(
         unwanted.spec.priority == 0 && unwanted.labels().get("removed").is_none(),
         "{unwanted:?}"
     );
-    let waits = c1.plan(&unwanted, to_be_removed(&unwanted), 0)?;
+    let waits = c1.plan(&unwanted, needs_removal(&unwanted), 0)?;
     ensure!(waits.is_empty(), "C2 holds the run, but C1 plans {waits:?}");
-    let removed = c2.store(&unwanted, to_be_removed(&unwanted), 0).await?;
+    let removed = c2.store(&unwanted, needs_removal(&unwanted), 0).await?;
     ensure!(removed.labels().contains_key("removed"), "{removed:?}");
     runs.delete(RUN, &kube::api::DeleteParams::default()).await?;
-    let why = c2.lose(&unwanted, to_be_removed(&unwanted)).await.context("S1.5")?;
+    let why = c2.lose(&unwanted, needs_removal(&unwanted)).await.context("S1.5")?;
     ensure!(why == format!("claim 2 of ContainerRun {NAMESPACE}/{RUN} is lost"), "S1.5: {why}");
     Ok(())
 }
@@ -274,11 +283,11 @@ pub async fn renewed(c1: &Coordinator, c2: &Coordinator) -> anyhow::Result<()> {
     let before = leases(&c1.client, NAMESPACE).await?;
     renew(&c2.client, NAMESPACE, &c2.me).await?;
     let after = leases(&c1.client, NAMESPACE).await?;
-    let seen = |coordinator: &Coordinator| {
+    let kept_its_lease = |coordinator: &Coordinator| {
         let me = coordinator.me.as_str();
         ensure!(before.contains_key(me) && after.contains_key(me), "{me}: {before:?} {after:?}");
         Ok(before[me] == after[me])
     };
-    ensure!(seen(c1)? && !seen(c2)?, "{before:?} {after:?}");
+    ensure!(kept_its_lease(c1)? && !kept_its_lease(c2)?, "{before:?} {after:?}");
     Ok(())
 }

@@ -30,8 +30,9 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 /// `WARREN_TEST_PATIENCE`, which is set where computers are emulated or are killed after each step.
 #[must_use]
 pub fn patience() -> Duration {
-    let asked = std::env::var("WARREN_TEST_PATIENCE").ok().and_then(|seconds| seconds.parse().ok());
-    asked.map_or(PATIENCE, Duration::from_secs)
+    let configured =
+        std::env::var("WARREN_TEST_PATIENCE").ok().and_then(|seconds| seconds.parse().ok());
+    configured.map_or(PATIENCE, Duration::from_secs)
 }
 
 /// Arguments for four drives that fit on a laptop.
@@ -83,8 +84,8 @@ pub enum Centre {
     /// The coordinator's engine on the embedded API, the test on a real server. The engine runs only on the
     /// embedded API by default.
     Default,
-    /// The coordinator's engine on either server. A real API server asks the coordinator's webhook
-    /// about changes of Workflows.
+    /// The coordinator's engine on either server. A real API server calls the coordinator's webhook
+    /// for changes of Workflows.
     Engine,
     /// The test, instead of a site's controllers.
     Test,
@@ -387,7 +388,8 @@ impl Cluster {
     /// # Errors
     /// When the agent cannot be started.
     pub fn add_rabbit(&mut self, name: &str) -> anyhow::Result<()> {
-        fs::create_dir_all(self.directory.join(pool_of(name))).context("create its pool")?;
+        fs::create_dir_all(self.directory.join(pool_of(name)))
+            .context("create the rabbit's pool")?;
         self.nodes.push((name.to_owned(), None));
         self.other_rabbit = Some(name.to_owned());
         self.start_node(name)
@@ -448,9 +450,11 @@ impl Cluster {
             argv.arg("--listen").arg(self.directory.join("run").join(format!("{own}.sock")));
             match self.link {
                 Link::Coordinator => argv.args(["--coordinator", &coordinator]),
-                Link::Api => argv.args(self.server.own_way(name).unwrap_or_else(|| {
-                    vec!["--api".to_owned(), self.api(|real| &real.roles.coordinator)]
-                })),
+                Link::Api => {
+                    argv.args(self.server.direct_api_arguments(name).unwrap_or_else(|| {
+                        vec!["--api".to_owned(), self.api(|real| &real.roles.coordinator)]
+                    }))
+                }
             };
         }
         Ok(argv)

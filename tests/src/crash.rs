@@ -22,7 +22,7 @@ const AT_A_TIME: usize = 4;
 ///
 /// # Errors
 /// When a run does not end as an undisturbed run does.
-pub fn in_a_life_each(victims: impl Fn(&str) -> Vec<String>) -> anyhow::Result<()> {
+pub fn kill_once_in_each_run(victims: impl Fn(&str) -> Vec<String>) -> anyhow::Result<()> {
     let steps = count_steps()?;
     ensure!(steps.iter().all(|(_, count)| *count > 0), "a node took no steps: {steps:?}");
     let mut deaths = Vec::new();
@@ -32,14 +32,17 @@ pub fn in_a_life_each(victims: impl Fn(&str) -> Vec<String>) -> anyhow::Result<(
     }
     let deaths_left = Mutex::new(deaths.into_iter());
     thread::scope(|scope| {
-        let workers: Vec<_> = (0..AT_A_TIME).map(|_| scope.spawn(|| die(&deaths_left))).collect();
+        let workers: Vec<_> =
+            (0..AT_A_TIME).map(|_| scope.spawn(|| run_with_one_kill(&deaths_left))).collect();
         workers.into_iter().try_for_each(|worker| worker.join().expect("a worker"))
     })
 }
 
 /// Takes entries from the shared list until it is empty, and makes one run for each, in which the program is killed
 /// as the entry says.
-fn die(deaths_left: &Mutex<impl Iterator<Item = ((String, String), usize)>>) -> anyhow::Result<()> {
+fn run_with_one_kill(
+    deaths_left: &Mutex<impl Iterator<Item = ((String, String), usize)>>,
+) -> anyhow::Result<()> {
     loop {
         let next = deaths_left.lock().expect("no worker panics with the lock").next();
         let Some(((node, victim), step)) = next else { return Ok(()) };
@@ -52,13 +55,13 @@ fn die(deaths_left: &Mutex<impl Iterator<Item = ((String, String), usize)>>) -> 
 ///
 /// # Errors
 /// When the job does not end as an undisturbed job does.
-pub fn all_in_one_life(computes: u8) -> anyhow::Result<usize> {
+pub fn kill_after_every_step_of_one_job(computes: u8) -> anyhow::Result<usize> {
     let mut fixture = Fixture::new(computes, "xfs")?;
     let nodes = fixture.run.cluster.node_names();
     for node in &nodes {
         fixture.run.cluster.node(node)?.kill_itself_at_every(STEP);
     }
-    if let Err(error) = life(&mut fixture) {
+    if let Err(error) = run_job(&mut fixture) {
         return Err(error.context(format!("everything is kept in {}", fixture.keep().display())));
     }
     let mut deaths = 0;
@@ -81,7 +84,7 @@ fn steps(program: &Program) -> anyhow::Result<usize> {
 /// Counts the steps that each node takes in an undisturbed run.
 fn count_steps() -> anyhow::Result<Vec<(String, usize)>> {
     let mut fixture = Fixture::new(1, "xfs")?;
-    life(&mut fixture)?;
+    run_job(&mut fixture)?;
     let cluster = &fixture.run.cluster;
     let count = |node: String| {
         let steps = steps(cluster.node(&node)?)?;
@@ -98,19 +101,19 @@ fn run_disturbed(node: &str, step: usize, victim: &str) -> anyhow::Result<()> {
     let killed: &Program =
         if victim == "coordinator" { cluster.coordinator()? } else { cluster.node(victim)? };
     cluster.node(node)?.kill_at(STEP, step, killed);
-    let outcome = life(&mut fixture);
+    let outcome = run_job(&mut fixture);
     if outcome.is_err() {
         let kept = fixture.keep();
         return outcome.with_context(|| format!("everything is kept in {}", kept.display()));
     }
-    ensure!(!fixture.run.cluster.node(node)?.trap_is_set(), "step {step} never came");
+    ensure!(!fixture.run.cluster.node(node)?.trap_is_set(), "{node} did not take step {step}");
     ensure!(fixture.namespaces()?.is_empty(), "namespaces are left: {:?}", fixture.namespaces()?);
     fixture.end()
 }
 
 /// Runs a job from its first to its last state. Commands are repeated while the coordinator cannot be reached, since
 /// the coordinator too may be killed.
-fn life(fixture: &mut Fixture) -> anyhow::Result<()> {
+fn run_job(fixture: &mut Fixture) -> anyhow::Result<()> {
     fixture.run.patient = true;
     fixture.run.whole_life()
 }

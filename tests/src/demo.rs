@@ -34,14 +34,14 @@ pub fn run(directory: &Path) -> anyhow::Result<()> {
     );
     adopt_orphans()?;
     let mut screen = Screen::new();
-    clear(directory).context("clear away what an earlier run left")?;
+    clear(directory).context("delete the files that an earlier run left")?;
     let chassis = Chassis::new(3);
     screen.chapter("start a coordinator, a rabbit and three computes");
     let cluster = Cluster::start(directory, chassis)?;
     screen.print(&format!("logs are in {} until all is done", cluster.logs().display()));
     let job = Job::new(1, "xfs", &cluster.mount_root());
     let mut run = Run { cluster, job, narrator: screen, patient: false };
-    story::tell(&mut run)?;
+    story::run_chapters(&mut run)?;
     run.narrator.chapter("stop the programs");
     run.cluster.stop()?;
     nothing_left(directory)?;
@@ -81,7 +81,7 @@ pub fn farewell(outcome: Option<anyhow::Result<()>>, directory: &Path) -> ExitCo
             ExitCode::FAILURE
         }
         None => {
-            screen::complain("demo failed: its thread ended without a word");
+            screen::complain("demo failed: its thread ended without a result");
             ExitCode::FAILURE
         }
     }

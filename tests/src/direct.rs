@@ -296,8 +296,8 @@ impl Direct {
         good: impl Fn(&Value) -> bool,
     ) -> anyhow::Result<Value> {
         until(&format!("{what}; logs are in {}", self.at("logs").display()), PATIENCE, || {
-            let object = self.server.get(like)?.context("it is not there")?;
-            ensure!(good(&object), "it is {object}");
+            let object = self.server.get(like)?.context("the object does not exist")?;
+            ensure!(good(&object), "the object is {object}");
             Ok(object)
         })
     }
@@ -325,7 +325,7 @@ impl Direct {
     pub fn until_gone(&self, like: &Value) -> anyhow::Result<()> {
         until("an object to go", PATIENCE, || {
             let left = self.server.get(like)?;
-            ensure!(left.is_none(), "it is {left:?}");
+            ensure!(left.is_none(), "the object still exists: {left:?}");
             Ok(())
         })
     }

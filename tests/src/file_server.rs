@@ -69,13 +69,13 @@ impl FileServer {
 }
 
 fn serve(mut stream: TcpStream, count: &AtomicUsize, answer: &Answer) {
-    let mut question = Vec::new();
+    let mut header = Vec::new();
     let mut byte = [0];
-    while !question.ends_with(b"\r\n\r\n") {
+    while !header.ends_with(b"\r\n\r\n") {
         if stream.read(&mut byte).unwrap_or(0) == 0 {
             return;
         }
-        question.push(byte[0]);
+        header.push(byte[0]);
     }
     answer(count.fetch_add(1, Ordering::Relaxed) + 1, &mut stream);
     let _ = stream.shutdown(Shutdown::Write);
@@ -101,9 +101,9 @@ pub fn pour(stream: &mut TcpStream, bytes: &[u8]) {
 /// Returns a sender, and a function that blocks until the sender is dropped. An answer that must
 /// wait calls the function.
 pub fn hold() -> (mpsc::Sender<()>, impl Fn() + Send + Sync + 'static) {
-    let (let_go, held) = mpsc::channel();
+    let (release, held) = mpsc::channel();
     let held = Mutex::new(held);
-    (let_go, move || drop(held.lock().map(|held| held.recv())))
+    (release, move || drop(held.lock().map(|held| held.recv())))
 }
 
 /// Answers with this status line and no file.

@@ -66,7 +66,7 @@ impl Podman {
             .spawn()
             .expect("unshare starts");
         let mut line = String::new();
-        let output = holder.stdout.take().expect("its output was asked for");
+        let output = holder.stdout.take().expect("the output of unshare is piped");
         BufReader::new(output).read_line(&mut line).expect("the holder says that it holds");
         assert_eq!(line, "held\n", "no namespaces for podman");
         let place = Self { directory, holder };

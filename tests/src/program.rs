@@ -274,7 +274,12 @@ impl Program {
 
     /// Kills `victim` with signal 9 when this program logs `marker`; the first `pass` lines with `marker` are ignored.
     pub fn kill_at(&self, marker: &str, pass: usize, victim: &Self) {
-        self.set(Trap { marker: marker.to_owned(), pass, victim: victim.node_pid(), again: None });
+        self.set_trap(Trap {
+            marker: marker.to_owned(),
+            pass,
+            victim: victim.node_pid(),
+            again: None,
+        });
     }
 
     /// Kills this program with signal 9 after each line with `marker` that it logs, until the trap is lifted.
@@ -285,7 +290,7 @@ impl Program {
     /// Kills this program with signal 9 after every `times` lines with `marker` that it logs.
     pub fn kill_itself_at_each(&self, marker: &str, times: usize) {
         let (marker, pass) = (marker.to_owned(), times.saturating_sub(1));
-        self.set(Trap { marker, pass, victim: self.node_pid(), again: Some(pass) });
+        self.set_trap(Trap { marker, pass, victim: self.node_pid(), again: Some(pass) });
     }
 
     /// Lifts the trap, so that the program is killed no more.
@@ -293,7 +298,7 @@ impl Program {
         *self.trap.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    fn set(&self, trap: Trap) {
+    fn set_trap(&self, trap: Trap) {
         *self.trap.lock().unwrap_or_else(PoisonError::into_inner) = Some(trap);
     }
 
@@ -319,7 +324,7 @@ impl Program {
             if signalled.replace(pid) != Some(pid) {
                 signal(pid, Signal::SIGTERM).with_context(|| format!("stop {name}"))?;
             }
-            bail!("it still runs; see {}", self.log.display())
+            bail!("the program still runs; see {}", self.log.display())
         })?;
         self.wait(deadline)
     }
@@ -330,11 +335,12 @@ impl Program {
     /// When the program does not end within `deadline`.
     pub fn wait(&mut self, deadline: Duration) -> anyhow::Result<i32> {
         let what = format!("{} to end; see {}", self.name, self.log.display());
-        let status =
-            until(&what, deadline, || self.supervisor.try_wait()?.context("it still runs"))?;
+        let status = until(&what, deadline, || {
+            self.supervisor.try_wait()?.context("the program still runs")
+        })?;
         // Waits until the program's last output is in its log. The wait is bounded, since a process that the program
         // started may still run and keep the pipe open.
-        let _ = until("its log", LAST_WORDS, || {
+        let _ = until("the rest of the program's output", LAST_WORDS, || {
             ensure!(self.copying.is_finished(), "a process still writes to the log");
             Ok(())
         });
@@ -354,14 +360,14 @@ impl Drop for Program {
 
 fn copy(lines: impl BufRead, mut file: File, trap: &Mutex<Option<Trap>>) {
     for line in lines.lines().map_while(Result::ok) {
-        spring(&line, trap);
+        spring_trap(&line, trap);
         if writeln!(file, "{line}").is_err() {
             return;
         }
     }
 }
 
-fn spring(line: &str, trap: &Mutex<Option<Trap>>) {
+fn spring_trap(line: &str, trap: &Mutex<Option<Trap>>) {
     let mut set = trap.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(armed) = set.as_mut().filter(|armed| line.contains(&armed.marker)) else { return };
     if armed.pass > 0 {

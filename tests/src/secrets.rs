@@ -73,7 +73,7 @@ pub fn found_in(pid: u32, secret: &Secret) -> anyhow::Result<Vec<String>> {
 fn in_memory(pid: u32, secret: &Secret) -> anyhow::Result<Vec<String>> {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).context("read the memory map")?;
     let memory = fs::File::open(format!("/proc/{pid}/mem")).context("open the memory")?;
-    let (mut places, mut seen) = (Vec::new(), 0);
+    let (mut places, mut bytes_read) = (Vec::new(), 0);
     for region in maps.lines().filter_map(Region::read) {
         let mut at = region.start;
         while at < region.end {
@@ -81,7 +81,7 @@ fn in_memory(pid: u32, secret: &Secret) -> anyhow::Result<Vec<String>> {
             let mut window = vec![0; length];
             // Skips pages that cannot be read: the kernel's own pages, and pages beyond the end of a mapped file.
             let read = memory.read_at(&mut window, at).unwrap_or_default();
-            seen += read;
+            bytes_read += read;
             if secret.pattern.is_match(&window[..read]) {
                 places.push(format!("{at:x} {}", region.name));
             }
@@ -89,7 +89,7 @@ fn in_memory(pid: u32, secret: &Secret) -> anyhow::Result<Vec<String>> {
             at += if region.end - at > WINDOW { WINDOW - secret.length } else { WINDOW };
         }
     }
-    ensure!(seen > 1 << 20, "of the memory of {pid} only {seen} bytes could be read");
+    ensure!(bytes_read > 1 << 20, "of the memory of {pid} only {bytes_read} bytes could be read");
     Ok(places)
 }
 
@@ -205,7 +205,7 @@ mod tests {
     fn a_connection_is_seen_with_its_far_end() {
         let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let client = std::net::TcpStream::connect(server.local_addr().unwrap()).unwrap();
-        let seen = connections(std::process::id()).unwrap();
-        assert!(seen.contains(&client.peer_addr().unwrap()), "{seen:?}");
+        let found = connections(std::process::id()).unwrap();
+        assert!(found.contains(&client.peer_addr().unwrap()), "{found:?}");
     }
 }

@@ -116,7 +116,7 @@ impl RealServer {
             // Installs CRDs that are as strict as those of sites, to prove that a site accepts the programs' writes.
             let crds = site_rules::strict(api::ruled_crd_values());
             install_crds(&client, &crds).await.context("install the CRDs")?;
-            clear(&client).await.context("clear away what a test before this one left")?;
+            clear(&client).await.context("delete the objects that an earlier test left")?;
         }
         make_namespaces(&client, nodes).await.context("make the nodes' namespaces")
     }
@@ -142,7 +142,7 @@ impl Server {
 
     /// Returns the arguments with which this compute uses the API directly as its own user, if it has such arguments.
     #[must_use]
-    pub fn own_way(&self, compute: &str) -> Option<Vec<String>> {
+    pub fn direct_api_arguments(&self, compute: &str) -> Option<Vec<String>> {
         self.real()?.roles.computes.get(compute).cloned()
     }
 
@@ -210,7 +210,7 @@ async fn make_namespaces(client: &Client, names: &[String]) -> anyhow::Result<()
 async fn clear(client: &Client) -> anyhow::Result<()> {
     for crd in api::crd_values() {
         let crd: Crd = serde_json::from_value(crd).context("decode a CRD")?;
-        let kind = served_kind(&crd).context("a CRD that serves nothing")?;
+        let kind = served_kind(&crd).context("a CRD serves no version")?;
         let all: Api<DynamicObject> = Api::all_with(client.clone(), &kind);
         for object in all.list(&ListParams::default()).await?.items {
             let namespace = object.namespace().unwrap_or_default();

@@ -79,7 +79,7 @@ impl Slurm {
         let munged = Program::start("munged", &munged(&directory), &logs)?;
         let socket = directory.join("munge/socket");
         until("munged", patience(), || {
-            ensure!(socket.exists(), "it has no socket yet");
+            ensure!(socket.exists(), "munged has no socket yet");
             Ok(())
         })?;
         let slurmctld = Program::start("slurmctld", &slurmctld(&directory)?, &logs)?;
@@ -175,8 +175,8 @@ impl Slurm {
     /// When sbatch refuses the script.
     pub fn submit(&self, words: &[&str], lines: &[&str]) -> anyhow::Result<Job> {
         let output = self.try_submit(words, lines)?;
-        let said = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "sbatch: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "sbatch: {stderr}");
         let text = String::from_utf8_lossy(&output.stdout);
         text.trim().parse().with_context(|| format!("the number of a job: {text}"))
     }

@@ -65,7 +65,7 @@ mod tests {
         let missing: Vec<_> = names.iter().filter(|name| !sources.has_test(name)).collect();
         assert!(
             missing.is_empty(),
-            "docs/develop/defects.md names tests that are not there: {missing:?}"
+            "docs/develop/defects.md names tests that do not exist: {missing:?}"
         );
         assert!(names.len() > 60, "only {} tests are named", names.len());
         Ok(())

@@ -23,7 +23,7 @@ const PERIOD: Duration = Duration::from_millis(50);
 /// Works on the ClientMounts of `node` until the process ends.
 ///
 /// # Errors
-/// When the API cannot be asked.
+/// When the request to the API fails.
 pub async fn work(client: Client, node: &str, pool: &Path) -> anyhow::Result<()> {
     let resource = ApiResource::erase::<api::ClientMount>(&());
     let api: Api<DynamicObject> = Api::namespaced_with(client, node, &resource);

@@ -45,7 +45,7 @@ impl Ended {
     ///
     /// # Errors
     /// When the exit status is not `code`.
-    pub fn with(self, code: i32) -> anyhow::Result<Self> {
+    pub fn expect_exit(self, code: i32) -> anyhow::Result<Self> {
         ensure!(self.code == Some(code), "not exit status {code}: {self:?}");
         Ok(self)
     }
@@ -54,7 +54,7 @@ impl Ended {
     ///
     /// # Errors
     /// When the verb did not print the text.
-    pub fn saying(self, text: &str) -> anyhow::Result<Self> {
+    pub fn expect_output(self, text: &str) -> anyhow::Result<Self> {
         ensure!(self.stdout.contains(text) || self.stderr.contains(text), "no {text:?}: {self:?}");
         Ok(self)
     }

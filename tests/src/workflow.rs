@@ -171,7 +171,7 @@ impl Flow {
     ///
     /// # Errors
     /// When the API refuses the change.
-    pub fn ask(&mut self, state: &str) -> anyhow::Result<()> {
+    pub fn request_state(&mut self, state: &str) -> anyhow::Result<()> {
         self.patch(&json!({"desiredState": state}))
     }
 
@@ -194,11 +194,12 @@ impl Flow {
     pub fn wait(&self, state: &str, status: &str) -> anyhow::Result<Value> {
         until(&format!("{state} to be {status}"), patience(), || {
             let workflow = self.workflow()?;
-            let told = &workflow["status"];
+            let reported = &workflow["status"];
             let ready = status == "Completed";
-            let is_there =
-                told["state"] == state && told["status"] == status && told["ready"] == ready;
-            ensure!(is_there, "not yet: {told:#}");
+            let is_there = reported["state"] == state
+                && reported["status"] == status
+                && reported["ready"] == ready;
+            ensure!(is_there, "not yet: {reported:#}");
             Ok(workflow)
         })
     }
@@ -212,7 +213,7 @@ impl Flow {
         self.wait("Proposal", "Completed")?;
         self.fill_computes()?;
         for state in AFTER_PROPOSAL {
-            self.ask(state)?;
+            self.request_state(state)?;
             self.kill_coordinator()?;
             self.wait(state, "Completed")?;
         }
@@ -235,7 +236,7 @@ impl Flow {
     /// # Errors
     /// When the state is not reached.
     pub fn reach(&mut self, state: &str) -> anyhow::Result<Value> {
-        self.ask(state)?;
+        self.request_state(state)?;
         self.wait(state, "Completed")
     }
 

@@ -25,7 +25,7 @@ pub struct Called {
     /// Exit status of the call.
     pub code: Option<i32>,
     /// The job's state, if the call printed it.
-    pub told: Value,
+    pub printed: Value,
     /// Standard error of the call.
     pub stderr: String,
 }
@@ -78,8 +78,8 @@ impl<'a> Caller<'a> {
     /// # Errors
     /// When the job is in another state or not ready.
     pub fn reach(&self, words: &[&str], state: &str) -> anyhow::Result<Called> {
-        let called = self.call(words)?.with(0)?;
-        ensure!(called.told["state"] == state && called.told["ready"] == true, "{called:?}");
+        let called = self.call(words)?.expect_exit(0)?;
+        ensure!(called.printed["state"] == state && called.printed["ready"] == true, "{called:?}");
         Ok(called)
     }
 }
@@ -91,18 +91,18 @@ impl Called {
     /// When the command printed no JSON.
     pub fn read(output: &Output) -> anyhow::Result<Self> {
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-        let told = match output.stdout.as_slice() {
+        let printed = match output.stdout.as_slice() {
             [] => Value::Null,
-            text => serde_json::from_slice(text).context("decode what it printed")?,
+            text => serde_json::from_slice(text).context("decode the output of warren workload")?,
         };
-        Ok(Self { code: output.status.code(), told, stderr })
+        Ok(Self { code: output.status.code(), printed, stderr })
     }
 
     /// Checks that the exit status is `code`.
     ///
     /// # Errors
     /// When the exit status is not `code`.
-    pub fn with(self, code: i32) -> anyhow::Result<Self> {
+    pub fn expect_exit(self, code: i32) -> anyhow::Result<Self> {
         ensure!(self.code == Some(code), "not {code}: {self:#?}");
         Ok(self)
     }
@@ -111,10 +111,10 @@ impl Called {
     ///
     /// # Errors
     /// When a part is missing.
-    pub fn saying(self, parts: &[&str]) -> anyhow::Result<Self> {
-        let said = format!("{} {}", self.told, self.stderr);
+    pub fn expect_output(self, parts: &[&str]) -> anyhow::Result<Self> {
+        let output = format!("{} {}", self.printed, self.stderr);
         for part in parts {
-            ensure!(said.contains(part), "no {part:?} in {self:#?}");
+            ensure!(output.contains(part), "no {part:?} in {self:#?}");
         }
         Ok(self)
     }
@@ -122,7 +122,7 @@ impl Called {
     /// Returns the record of one node.
     #[must_use]
     pub fn node(&self, name: &str) -> Value {
-        let nodes = self.told["nodes"].as_array().into_iter().flatten();
+        let nodes = self.printed["nodes"].as_array().into_iter().flatten();
         nodes.into_iter().find(|node| node["node"] == name).cloned().unwrap_or_default()
     }
 }

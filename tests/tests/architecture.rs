@@ -110,17 +110,20 @@ fn storage_depends_on_no_kubernetes_grpc_or_async_runtime() -> anyhow::Result<()
     let metadata = metadata()?;
     let packages: BTreeMap<&str, &Package> =
         metadata.packages.iter().map(|p| (p.name.as_str(), p)).collect();
-    let (mut waiting, mut seen) = (vec!["storage"], BTreeSet::new());
+    let (mut waiting, mut dependencies) = (vec!["storage"], BTreeSet::new());
     while let Some(name) = waiting.pop() {
-        if seen.insert(name) {
+        if dependencies.insert(name) {
             waiting.extend(packages.get(name).into_iter().flat_map(|p| p.dependencies()));
         }
     }
     let forbidden =
         ["api", "async-std", "futures", "k8s-openapi", "kube", "proto", "tokio", "tonic"];
-    let found: Vec<_> = forbidden.iter().filter(|name| seen.contains(**name)).collect();
+    let found: Vec<_> = forbidden.iter().filter(|name| dependencies.contains(**name)).collect();
     ensure!(found.is_empty(), "storage depends on {found:?}");
-    ensure!(seen.contains("nix"), "these are not the dependencies of storage: {seen:?}");
+    ensure!(
+        dependencies.contains("nix"),
+        "these are not the dependencies of storage: {dependencies:?}"
+    );
     Ok(())
 }
 
@@ -177,7 +180,7 @@ fn plans_and_reports_do_no_io_and_read_no_clock() -> anyhow::Result<()> {
         r"\.await|\bstd::(env|fs|net|process|thread)\b|\btokio::|(Instant|SystemTime|Timestamp)::now|\bunsafe\b",
     )?;
     let sources = production_code()?;
-    // Leaves out the verb `warren plan`: it only asks an agent for the agent's plan.
+    // Leaves out the verb `warren plan`: it only reads an agent's plan from that agent.
     let verb = Path::new("warren/src/verbs/plan.rs");
     let pure: Vec<_> = sources
         .iter()

@@ -102,7 +102,7 @@ fn mounts_of(fixture: &Fixture, node: &str) -> anyhow::Result<String> {
 }
 
 #[test]
-fn a_client_mount_that_cannot_be_mounted_says_why_and_mounts_nothing() -> anyhow::Result<()> {
+fn a_faulty_client_mount_mounts_nothing_and_its_status_has_the_cause() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
@@ -148,7 +148,7 @@ fn a_client_mount_that_cannot_be_mounted_says_why_and_mounts_nothing() -> anyhow
 }
 
 #[test]
-fn a_mount_point_in_use_is_refused_by_its_name() -> anyhow::Result<()> {
+fn the_refusal_of_a_mount_point_in_use_has_its_path() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }

@@ -86,7 +86,7 @@ fn kill_agent(flow: &Flow) -> anyhow::Result<()> {
 fn listed_container(flow: &Flow) -> anyhow::Result<Value> {
     let text = flow.fixture.run.prints(&["containers", &flow.name, "--json"])?;
     let containers: Value =
-        serde_json::from_str(&text).context("decode what warren containers says")?;
+        serde_json::from_str(&text).context("decode the output of warren containers")?;
     containers.get(0).cloned().context("warren containers lists nothing")
 }
 
@@ -113,7 +113,7 @@ fn a_container_sees_what_the_computes_write_and_outlives_its_agent() -> anyhow::
     kill_agent(&flow)?;
     ensure!(running(&flow)? == before, "the agent started another container");
     let so_far = format!("{0}/view: viewer on {0}\n{0}/view: said before\n", chassis.rabbit);
-    until("its agent to answer what it has said so far", tests::cluster::PATIENCE, || {
+    until("the agent to return the container's log so far", tests::cluster::PATIENCE, || {
         let log = flow.fixture.run.prints(&["logs", "view"])?;
         ensure!(log == so_far, "not yet: {log}");
         Ok(())
@@ -129,7 +129,7 @@ fn a_container_sees_what_the_computes_write_and_outlives_its_agent() -> anyhow::
     )?;
     // Waits before the compute unmounts. The nodes of a test share /dev, so when a compute's agent takes the device
     // from the user, the user loses it on the rabbit too.
-    until("the container to read it", tests::cluster::PATIENCE, || {
+    until("the container to read the file of the compute", tests::cluster::PATIENCE, || {
         let log = flow.fixture.run.prints(&["logs", "view"])?;
         ensure!(log.contains("seen"), "not yet: {log}");
         Ok(())
@@ -159,7 +159,7 @@ fn a_container_that_fails_ends_postrun_with_exit_code_and_log_and_leaves_nothing
     }
     let podman = Podman::new();
     let mut flow = flow(&podman, "fails", "echo no input >&2; sleep 1; exit 3")?;
-    flow.ask("PostRun")?;
+    flow.request_state("PostRun")?;
     let workflow = flow.wait("PostRun", "Error")?;
     let message = workflow["status"]["message"].as_str().context("a message")?;
     let words =
@@ -226,9 +226,9 @@ fn a_container_reads_its_job_packages_after_the_agent_was_killed_during_a_downlo
         job_package("tools", &server.url(), &tools, true),
     ]);
     let mut flow = workflow_before_prerun(&podman, "packs", &profile)?;
-    flow.ask("PreRun")?;
-    until("the archive to be on its way", tests::cluster::PATIENCE, || {
-        ensure!(server.requests() == 2, "asked {} times", server.requests());
+    flow.request_state("PreRun")?;
+    until("the download of the archive to begin", tests::cluster::PATIENCE, || {
+        ensure!(server.requests() == 2, "the agent sent {} requests", server.requests());
         Ok(())
     })?;
     ensure!(podman.pods().is_empty(), "the container was started before its job packages arrived");
@@ -240,7 +240,7 @@ fn a_container_reads_its_job_packages_after_the_agent_was_killed_during_a_downlo
     for line in ["shared data", "the tool runs"] {
         ensure!(log.contains(&format!("{rabbit}/view: {line}\n")), "{line:?} is not in {log}");
     }
-    ensure!(server.requests() == 3, "asked {} times", server.requests());
+    ensure!(server.requests() == 3, "the agent sent {} requests", server.requests());
     let packages = flow.fixture.run.cluster.state_of(&rabbit).join("packages");
     ensure!(
         fs::read_dir(packages.join("ready"))?.count() == 2,
@@ -267,7 +267,7 @@ fn a_job_package_with_a_wrong_checksum_fails_prerun_and_starts_nothing() -> anyh
         json!([job_package("data", &server.url(), b"what was meant", false)]);
     profile["data"]["packages"][0]["size"] = json!(12);
     let mut flow = workflow_before_prerun(&podman, "wrong", &profile)?;
-    flow.ask("PreRun")?;
+    flow.request_state("PreRun")?;
     let workflow = flow.wait("PreRun", "Error")?;
     let message = workflow["status"]["message"].as_str().context("a message")?;
     let rabbit = flow.fixture.run.cluster.chassis().rabbit.clone();

@@ -8,7 +8,7 @@ fn a_job_succeeds_when_one_program_is_killed_after_a_step() -> anyhow::Result<()
         return Ok(());
     }
     let victims = |node: &str| vec![node.to_owned(), "coordinator".to_owned()];
-    crash::in_a_life_each(victims)
+    crash::kill_once_in_each_run(victims)
 }
 
 #[test]
@@ -16,7 +16,7 @@ fn a_job_succeeds_when_its_agents_are_killed_after_every_step() -> anyhow::Resul
     if !gate::loop_devices() {
         return Ok(());
     }
-    let deaths = crash::all_in_one_life(2)?;
+    let deaths = crash::kill_after_every_step_of_one_job(2)?;
     anyhow::ensure!(deaths > 16, "only {deaths} deaths");
     Ok(())
 }

@@ -67,7 +67,7 @@ fn computes_have_no_credential_of_the_api() -> anyhow::Result<()> {
         let open = connections(pid)?;
         ensure!(open.is_empty(), "{compute} is connected with {open:?}");
     }
-    secrets_are_found_where_they_are(&fixture, &secrets)?;
+    ensure_each_secret_is_found_in_its_user(&fixture, &secrets)?;
     fixture.run.unmount_from_computes()?;
     fixture.run.wait_for_computes("unmounted")?;
     fixture.run.withdraw_from_computes()?;
@@ -78,7 +78,10 @@ fn computes_have_no_credential_of_the_api() -> anyhow::Result<()> {
 
 /// Checks the search for secrets itself: the search must find each secret in the server that uses the secret,
 /// and an open connection.
-fn secrets_are_found_where_they_are(fixture: &Fixture, secrets: &[Secret]) -> anyhow::Result<()> {
+fn ensure_each_secret_is_found_in_its_user(
+    fixture: &Fixture,
+    secrets: &[Secret],
+) -> anyhow::Result<()> {
     let coordinator = fixture.run.cluster.coordinator()?.pid()?;
     for secret in secrets {
         let found = found_in(coordinator, secret)?;
@@ -87,7 +90,7 @@ fn secrets_are_found_where_they_are(fixture: &Fixture, secrets: &[Secret]) -> an
     let holder = start_credential_holder(fixture)?;
     until("the token in a rabbit agent that uses it", PATIENCE, || {
         let pid = holder.pid()?;
-        ensure!(!found_in(pid, &secrets[0])?.is_empty(), "it is not found");
+        ensure!(!found_in(pid, &secrets[0])?.is_empty(), "the token is not found");
         ensure!(!connections(pid)?.is_empty(), "no connection is found");
         Ok(())
     })

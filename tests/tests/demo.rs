@@ -35,11 +35,12 @@ fn interrupt_demo_after(moment: u64, signal: Signal) -> anyhow::Result<()> {
     let mut argv = command(binary("demo")?);
     let mut demo = argv.arg(&directory).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
     pause(Duration::from_millis(moment));
-    kill(Pid::from_raw(i32::try_from(demo.id())?), signal).context("interrupt it")?;
+    kill(Pid::from_raw(i32::try_from(demo.id())?), signal).context("interrupt the demo")?;
     let _ = demo.wait()?;
-    let said = std::io::read_to_string(demo.stderr.take().context("its stderr")?)?;
+    let output =
+        std::io::read_to_string(demo.stderr.take().context("the demo has no standard error")?)?;
     let left = leftovers(&directory)?;
-    ensure!(left.is_empty(), "left behind: {left:?}; it said: {said}");
-    ensure!(!directory.exists(), "{} is left; it said: {said}", directory.display());
+    ensure!(left.is_empty(), "left behind: {left:?}; the demo printed: {output}");
+    ensure!(!directory.exists(), "{} is left; the demo printed: {output}", directory.display());
     Ok(())
 }

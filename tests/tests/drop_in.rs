@@ -67,7 +67,7 @@ fn a_mount_needs_no_coordinator_and_keeps_fields_of_newer_releases() -> anyhow::
     ensure!(has_finalizer(&mounted), "{mounted}");
     let path = fixture.job.mount_path();
     writeln!(fixture.open_on_node(&format!("{path}/hello"))?, "written")?;
-    let there = fixture.mount_at(&path)?.context("it is not mounted")?;
+    let there = fixture.mount_at(&path)?.context("the storage is not mounted")?;
 
     // Patches the status to a wrong value, so that a correct status proves that the restarted agent wrote it.
     let start_again = |fixture: &Direct| {
@@ -86,7 +86,7 @@ fn a_mount_needs_no_coordinator_and_keeps_fields_of_newer_releases() -> anyhow::
     ensure!(fixture.mount_at(&path)?.is_none());
     desire(&fixture, &mount, "mounted")?;
     fixture.until_state(&mount, "mounted")?;
-    let again = fixture.mount_at(&path)?.context("it is not mounted again")?;
+    let again = fixture.mount_at(&path)?.context("the storage is not mounted again")?;
     let hello = fixture.read_on_node(&format!("{path}/hello"))?;
     ensure!(hello == "written\n", "another file system is mounted: hello holds {hello:?}");
 
@@ -129,27 +129,27 @@ fn a_mount_sends_three_requests_to_the_api() -> anyhow::Result<()> {
     fixture.start_agent()?;
     let mount = fixture.carve()?;
     let before = until("the compute's watch", PATIENCE, || {
-        let asked = fixture.server.requests_of_computes()?;
-        ensure!(asked.iter().any(|event| event.verb == "watch" && event.code == 200));
-        Ok(asked.len())
+        let requests = fixture.server.requests_of_computes()?;
+        ensure!(requests.iter().any(|event| event.verb == "watch" && event.code == 200));
+        Ok(requests.len())
     })?;
     fixture.server.create(&mount)?;
     fixture.until_state(&mount, "mounted")?;
-    let asked = until("the status in the audit log", PATIENCE, || {
-        let asked = fixture.server.requests_of_computes()?.split_off(before);
-        let asked: Vec<_> =
-            asked.iter().map(|event| format!("{} {}", event.verb, event.resource)).collect();
+    let requests = until("the status in the audit log", PATIENCE, || {
+        let requests = fixture.server.requests_of_computes()?.split_off(before);
+        let requests: Vec<_> =
+            requests.iter().map(|event| format!("{} {}", event.verb, event.resource)).collect();
         ensure!(
-            asked.iter().any(|request| request == "patch clientmounts/status"),
-            "so far {asked:?}"
+            requests.iter().any(|request| request == "patch clientmounts/status"),
+            "so far {requests:?}"
         );
-        Ok(asked)
+        Ok(requests)
     })?;
-    let (last, first) = asked.split_last().context("nothing")?;
+    let (last, first) = requests.split_last().context("nothing")?;
     let first: BTreeSet<_> = first.iter().map(String::as_str).collect();
     let beside = BTreeSet::from(["get nnfstorageprofiles", "patch clientmounts"]);
-    ensure!(last == "patch clientmounts/status" && first == beside, "{asked:?}");
-    ensure!(asked.len() == 3, "{asked:?}");
+    ensure!(last == "patch clientmounts/status" && first == beside, "{requests:?}");
+    ensure!(requests.len() == 3, "{requests:?}");
     fixture.server.delete(&mount)?;
     fixture.until_gone(&mount)?;
     fixture.tear_down()?;
@@ -182,16 +182,28 @@ fn a_faulty_mount_gets_the_finalizer_and_a_mount_of_another_node_does_not() -> a
     for object in [&elsewhere, &foreign, &nonsense, &early] {
         fixture.server.create(object)?;
     }
-    let told = fixture.until_object(&nonsense, "refused", |object| !error_of(object).is_empty())?;
-    ensure!(has_finalizer(&told) && error_of(&told).contains("pinned_storage_profile"), "{told}");
-    let told = fixture.until_object(&early, "waiting", |object| !error_of(object).is_empty())?;
-    ensure!(has_finalizer(&told) && error_of(&told).contains("NnfStorageProfile"), "{told}");
-    let told = fixture.until_object(&foreign, "refused", |object| !error_of(object).is_empty())?;
+    let reported =
+        fixture.until_object(&nonsense, "refused", |object| !error_of(object).is_empty())?;
     ensure!(
-        !has_finalizer(&told) && error_of(&told).contains("spec.node is \"compute-2\""),
-        "{told}"
+        has_finalizer(&reported) && error_of(&reported).contains("pinned_storage_profile"),
+        "{reported}"
     );
-    ensure!(told["status"]["mounts"] == json!([{"state": "mounted", "ready": false}]), "{told}");
+    let reported =
+        fixture.until_object(&early, "waiting", |object| !error_of(object).is_empty())?;
+    ensure!(
+        has_finalizer(&reported) && error_of(&reported).contains("NnfStorageProfile"),
+        "{reported}"
+    );
+    let reported =
+        fixture.until_object(&foreign, "refused", |object| !error_of(object).is_empty())?;
+    ensure!(
+        !has_finalizer(&reported) && error_of(&reported).contains("spec.node is \"compute-2\""),
+        "{reported}"
+    );
+    ensure!(
+        reported["status"]["mounts"] == json!([{"state": "mounted", "ready": false}]),
+        "{reported}"
+    );
 
     fixture.server.create(&fixture.job.profile())?;
     let found = fixture.until_object(&early, "taken up", |object| {
@@ -202,7 +214,8 @@ fn a_faulty_mount_gets_the_finalizer_and_a_mount_of_another_node_does_not() -> a
         "{found}"
     );
 
-    let untouched = fixture.server.get(&elsewhere)?.context("it is not there")?;
+    let untouched =
+        fixture.server.get(&elsewhere)?.context("the ClientMount of another node is gone")?;
     ensure!(!has_finalizer(&untouched) && untouched["metadata"]["generation"] == 1, "{untouched}");
     ensure!(untouched["status"].get("mounts").is_none(), "{untouched}");
     for object in [&early, &nonsense, &foreign] {
@@ -240,7 +253,7 @@ fn a_wrong_status_of_another_daemon_is_corrected() -> anyhow::Result<()> {
     fixture.server.patch(&mount, &json!({"metadata": {"finalizers": null}}), false)?;
     fixture.server.delete(&mount)?;
     fixture.until_gone(&mount)?;
-    ensure!(fixture.mount_at(&path)?.is_some(), "it was unmounted while no agent ran");
+    ensure!(fixture.mount_at(&path)?.is_some(), "the storage was unmounted while no agent ran");
     fixture.start_agent()?;
     until("the mount without an object to be unmounted", PATIENCE, || {
         ensure!(fixture.mount_at(&path)?.is_none());
@@ -282,10 +295,10 @@ fn an_absent_api_and_a_revoked_token_leave_mounts_as_they_are() -> anyhow::Resul
     // The agent logs one of two messages. A server that has just started may first not know the kind or the
     // credentials; the agent then logs the end of that fault, not of the outage.
     until("the watch to be open again", PATIENCE, || {
-        let said = fixture.agent_log()?;
+        let log = fixture.agent_log()?;
         let words = ["the API answers", "ClientMount is watched", "this program's credentials"];
         let is_over = |line: &str| words.iter().any(|word| line.contains(&format!("{word} again")));
-        ensure!(said.lines().any(is_over), "so far:\n{said}");
+        ensure!(log.lines().any(is_over), "so far:\n{log}");
         Ok(())
     })?;
 
@@ -302,12 +315,12 @@ fn an_absent_api_and_a_revoked_token_leave_mounts_as_they_are() -> anyhow::Resul
     fixture.until_state(&mount, "unmounted")?;
     desire(&fixture, &mount, "mounted")?;
     fixture.until_state(&mount, "mounted")?;
-    ensure!(fixture.agent()?.pid()? == pid, "it was started again");
-    let said = fixture.agent_log()?;
-    let repeated = said.lines().filter(|line| line.contains("is not signed by")).count();
+    ensure!(fixture.agent()?.pid()? == pid, "the agent was started again");
+    let log = fixture.agent_log()?;
+    let repeated = log.lines().filter(|line| line.contains("is not signed by")).count();
     ensure!(
         repeated <= 2,
-        "the refusal may be logged once for the watch and once for writes, but:\n{said}"
+        "the refusal may be logged once for the watch and once for writes, but:\n{log}"
     );
     fixture.server.delete(&mount)?;
     fixture.until_gone(&mount)?;
@@ -319,7 +332,7 @@ fn an_absent_api_and_a_revoked_token_leave_mounts_as_they_are() -> anyhow::Resul
 }
 
 #[test]
-fn a_missing_crd_is_named_and_waited_for() -> anyhow::Result<()> {
+fn the_agent_names_a_missing_crd_and_waits_for_the_crd() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
@@ -331,7 +344,7 @@ fn a_missing_crd_is_named_and_waited_for() -> anyhow::Result<()> {
     let mount = fixture.job.compute_mount(&fixture.chassis, 0, &json!({}));
     fixture.server.create(&mount)?;
     fixture.until_object(&mount, "taken up", has_finalizer)?;
-    ensure!(fixture.agent()?.pid()? == pid, "it was started again");
+    ensure!(fixture.agent()?.pid()? == pid, "the agent was started again");
     fixture.server.delete(&mount)?;
     fixture.until_gone(&mount)?;
     fixture.end()
@@ -339,7 +352,7 @@ fn a_missing_crd_is_named_and_waited_for() -> anyhow::Result<()> {
 
 /// This test runs only on a real server: the embedded API has no roles, and its token has all rights.
 #[test]
-fn a_right_that_is_missing_is_named_and_waited_for() -> anyhow::Result<()> {
+fn the_agent_names_a_missing_right_and_waits_for_the_right() -> anyhow::Result<()> {
     if !gate::loop_devices() || !gate::real_server() {
         return Ok(());
     }
@@ -367,12 +380,12 @@ fn a_right_that_is_missing_is_named_and_waited_for() -> anyhow::Result<()> {
         "grant it get, list and watch on clientmounts.dataworkflowservices.github.io",
     )?;
     grant(&fixture, json!([mounts, status]))?;
-    let told =
+    let reported =
         fixture.until_object(&mount, "with an error", |object| !error_of(object).is_empty())?;
     ensure!(
-        has_finalizer(&told)
-            && error_of(&told).contains("grant this agent get on nnfstorageprofiles"),
-        "{told}"
+        has_finalizer(&reported)
+            && error_of(&reported).contains("grant this agent get on nnfstorageprofiles"),
+        "{reported}"
     );
     fixture.server.create(&fixture.job.profile())?;
     grant(&fixture, json!([mounts, status, profiles]))?;
@@ -433,7 +446,7 @@ fn switch_and_switch_back(
     fixture.server.create(mount)?;
     first.start(fixture)?;
     fixture.until_state(mount, "mounted")?;
-    let there = fixture.mount_at(&path)?.context("it is not mounted")?;
+    let there = fixture.mount_at(&path)?.context("the storage is not mounted")?;
     let mut open = fixture.open_on_node(&format!("{path}/open"))?;
     for (leaving, coming) in [(first, second), (second, first)] {
         leaving.stop(fixture)?;

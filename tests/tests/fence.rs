@@ -103,12 +103,13 @@ impl Shared {
         })?;
         // The agent calls dlm_tool between the answer and the deletion of the request.
         let fence = self.fixture.run.cluster.fence();
-        let request = fence.join("requests").join(path.file_name().context("it has no name")?);
+        let request =
+            fence.join("requests").join(path.file_name().context("the answer's file has no name")?);
         until("the request to be gone", PATIENCE, || {
             ensure!(!request.exists(), "{}", request.display());
             Ok(())
         })?;
-        serde_json::from_slice(&answer).context("the answer is torn")
+        serde_json::from_slice(&answer).context("decode the answer")
     }
 
     /// Counts the calls of `dlm_tool fence_ack` for the compute.

@@ -240,8 +240,8 @@ fn targets_are_mounted_again_after_a_restart(
     fixture.rabbit()?.kill()?;
     until("the targets to serve again", PATIENCE, || {
         let now = mounts(fixture)?;
-        let said = || fs::read_to_string(fixture.at("logs/rabbit-1.log")).unwrap_or_default();
-        ensure!(serving.iter().all(|name| now.contains(name)), "{now:#?}\n{}", said());
+        let log = || fs::read_to_string(fixture.at("logs/rabbit-1.log")).unwrap_or_default();
+        ensure!(serving.iter().all(|name| now.contains(name)), "{now:#?}\n{}", log());
         Ok(())
     })?;
     let log = tools.log(fixture)?;

@@ -199,7 +199,7 @@ fn a_persistent_lustre_file_system_on_a_pool_target_outlives_jobs() -> anyhow::R
     persistent(&flow, &[&["create", "kept"][..], &lustre].concat())?;
     let listed = flow.fixture.run.prints(&["persistent", "list"])?;
     ensure!(listed.contains("kept") && listed.matches("Active").count() == 2, "{listed}");
-    let refused = persistent(&flow, &["destroy", "mgt1"]).expect_err("a file system is on it");
+    let refused = persistent(&flow, &["destroy", "mgt1"]).expect_err("a file system uses mgt1");
     ensure!(format!("{refused:#}").contains("mgt1 is used by kept"), "{refused:#}");
     // Runs the two jobs one after the other: two file systems at the same time would need 16 GB of disk.
     let kept = fs_name_of(&flow, "mgt1", "kept")?;

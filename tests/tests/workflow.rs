@@ -40,14 +40,14 @@ fn timeline_has_nodes(flow: &Flow, state: &str) -> anyhow::Result<()> {
     let run = &flow.fixture.run;
     let chart = run.prints(&["workflow", "timeline", &flow.name, "--svg", &file])?;
     let image = std::fs::read_to_string(&file).context("read the image")?;
-    let (made, mounted, unmounted) = match state {
+    let (created, mounted, unmounted) = match state {
         "Setup" | "DataIn" => (true, false, false),
         "PreRun" => (true, true, false),
         "PostRun" | "DataOut" => (true, true, true),
         _ => (false, false, false),
     };
     let rows = [
-        ("rabbit-1 make storage 0", made),
+        ("rabbit-1 make storage 0", created),
         ("compute-2 mount 0", mounted),
         ("compute-2 unmount 0", unmounted),
         ("0 jobdw scratch", true),
@@ -151,10 +151,10 @@ fn a_wrong_directive_and_a_wrong_state_are_refused_with_the_remedy() -> anyhow::
     ensure!(format!("{why:#}").contains("type=ext4"), "{why:#}");
     flow.create(&[XFS])?;
     flow.wait("Proposal", "Completed")?;
-    let why = flow.ask("PreRun").unwrap_err();
+    let why = flow.request_state("PreRun").unwrap_err();
     ensure!(format!("{why:#}").contains("after Proposal comes Setup"), "{why:#}");
     flow.reach("Teardown")?;
-    let why = flow.ask("Setup").unwrap_err();
+    let why = flow.request_state("Setup").unwrap_err();
     ensure!(format!("{why:#}").contains("nothing follows Teardown"), "{why:#}");
     flow.delete()?;
     flow.end()
@@ -226,7 +226,7 @@ fn persistent_storage_keeps_a_file_until_it_is_destroyed() -> anyhow::Result<()>
             ensure!(users.contains("read-0") && users.contains("Active"), "{users}");
             let refused =
                 flow.fixture.run.prints(&["persistent", "destroy", "my-data", "--user", "1050"]);
-            let refused = format!("{:#}", refused.expect_err("it is in use"));
+            let refused = format!("{:#}", refused.expect_err("the storage is in use"));
             ensure!(refused.contains("is used by read-0"), "{refused}");
             Ok(())
         })?;

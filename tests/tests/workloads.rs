@@ -45,17 +45,17 @@ fn each_call_of_a_job_may_be_repeated() -> anyhow::Result<()> {
     create(&caller)?;
     let again = create(&caller)?;
     ensure!(
-        again.told["userId"] == 1050 && again.told["workflow"] == "default/test-7",
+        again.printed["userId"] == 1050 && again.printed["workflow"] == "default/test-7",
         "{again:?}"
     );
     let other =
-        caller.call(&["create", "#DW jobdw type=raw capacity=64MiB name=other"])?.with(1)?;
-    other.saying(&["another user"])?;
-    caller.call(&["start"])?.with(1)?.saying(&["call Setup first"])?;
+        caller.call(&["create", "#DW jobdw type=raw capacity=64MiB name=other"])?.expect_exit(1)?;
+    other.expect_output(&["another user"])?;
+    caller.call(&["start"])?.expect_exit(1)?.expect_output(&["call Setup first"])?;
     for (words, state) in CALLS {
         for time in ["first", "second"] {
-            let called = caller.call(words)?.with(0).context(time)?;
-            ensure!(called.told["state"] == state, "{time}: {called:?}");
+            let called = caller.call(words)?.expect_exit(0).context(time)?;
+            ensure!(called.printed["state"] == state, "{time}: {called:?}");
             if state == "PreRun" {
                 let node = called.node("compute-2");
                 ensure!(node["condition"] == "ready" && node["mounted"] == true, "{called:?}");
@@ -66,16 +66,16 @@ fn each_call_of_a_job_may_be_repeated() -> anyhow::Result<()> {
         }
         if state == "PreRun" {
             let others = caller.call(&["setup", "--nodes", "compute-1"])?;
-            others.with(1)?.saying(&["compute-[1-3]"])?;
-            let env = caller.call(&["env"])?.with(0)?;
-            let path = env.told["DW_JOB_scratch"].as_str().context("DW_JOB_scratch")?;
+            others.expect_exit(1)?.expect_output(&["compute-[1-3]"])?;
+            let env = caller.call(&["env"])?.expect_exit(0)?;
+            let path = env.printed["DW_JOB_scratch"].as_str().context("DW_JOB_scratch")?;
             for (compute, _) in &flow.fixture.run.cluster.chassis().computes {
                 let script = format!("echo {compute} > {path}/hello; cat {path}/hello");
                 ensure!(flow.run_on(compute, &script)?.trim() == compute, "{compute}");
             }
         }
     }
-    caller.call(&["status"])?.with(1)?.saying(&["no job 7"])?;
+    caller.call(&["status"])?.expect_exit(1)?.expect_output(&["no job 7"])?;
     flow.nothing_is_left()?;
     flow.end()
 }
@@ -88,22 +88,24 @@ fn a_refusal_names_the_line_the_argument_and_the_remedy() -> anyhow::Result<()> 
     let flow = Flow::new(1, "unused")?;
     let caller = Caller::new(&flow, "7");
     let refused = caller.call(&["create", "#DW jobdw type=ext4 capacity=1GiB name=scratch"])?;
-    refused.with(2)?.saying(&["type=ext4", "raw|xfs|gfs2|lustre"])?;
+    refused.expect_exit(2)?.expect_output(&["type=ext4", "raw|xfs|gfs2|lustre"])?;
     let profile = caller.call(&["create", &format!("{XFS} profile=fast")])?;
-    profile.with(2)?.saying(&[
+    profile.expect_exit(2)?.expect_output(&[
         "directive 0 `#DW jobdw",
         "no such NnfStorageProfile",
         "Teardown",
     ])?;
-    caller.call(&["teardown"])?.with(0)?;
-    caller.call(&["create", XFS])?.with(0)?;
+    caller.call(&["teardown"])?.expect_exit(0)?;
+    caller.call(&["create", XFS])?.expect_exit(0)?;
     let stranger = caller.call(&["setup", "--nodes", "login-1"])?;
-    stranger.with(2)?.saying(&["login-1", "no rabbit serves"])?;
-    caller.call(&["teardown"])?.with(0)?;
+    stranger.expect_exit(2)?.expect_output(&["login-1", "no rabbit serves"])?;
+    caller.call(&["teardown"])?.expect_exit(0)?;
     let large = Caller::new(&flow, "8");
-    large.call(&["create", "#DW jobdw type=xfs capacity=100TiB name=scratch"])?.with(0)?;
-    large.call(&["setup", "--nodes", "compute-1"])?.saying(&["rabbit-1", "directive 0 `#DW"])?;
-    large.call(&["teardown"])?.with(0)?;
+    large.call(&["create", "#DW jobdw type=xfs capacity=100TiB name=scratch"])?.expect_exit(0)?;
+    large
+        .call(&["setup", "--nodes", "compute-1"])?
+        .expect_output(&["rabbit-1", "directive 0 `#DW"])?;
+    large.call(&["teardown"])?.expect_exit(0)?;
     flow.nothing_is_left()?;
     flow.end()
 }
@@ -126,8 +128,8 @@ fn a_workload_managers_calls_succeed_although_the_coordinator_is_killed() -> any
         pause(Duration::from_millis(400));
         until("a coordinator", patience(), || coordinator.kill())?;
         let called =
-            Called::read(&child.wait_with_output().context("wait for a call")?)?.with(0)?;
-        ensure!(called.told["state"] == state, "{called:?}");
+            Called::read(&child.wait_with_output().context("wait for a call")?)?.expect_exit(0)?;
+        ensure!(called.printed["state"] == state, "{called:?}");
     }
     flow.nothing_is_left()?;
     flow.end()
@@ -146,13 +148,14 @@ fn a_job_is_aborted_in_each_state_and_leaves_nothing() -> anyhow::Result<()> {
             caller.reach(words, state)?;
         }
         for _ in 0..2 {
-            let aborted = caller.call(&["abort", "--reason", "the user cancelled it"])?.with(0)?;
-            aborted.saying(&["user 0 at 20", "the user cancelled it"])?;
+            let aborted =
+                caller.call(&["abort", "--reason", "the user cancelled it"])?.expect_exit(0)?;
+            aborted.expect_output(&["user 0 at 20", "the user cancelled it"])?;
         }
-        let start = caller.call(&["setup"])?.with(6)?;
-        start.saying(&["aborted by user 0", "the user cancelled it"])?;
-        caller.call(&["teardown"])?.with(0)?;
-        caller.call(&["abort"])?.with(0)?;
+        let start = caller.call(&["setup"])?.expect_exit(6)?;
+        start.expect_output(&["aborted by user 0", "the user cancelled it"])?;
+        caller.call(&["teardown"])?.expect_exit(0)?;
+        caller.call(&["abort"])?.expect_exit(0)?;
         flow.nothing_is_left()?;
     }
     flow.end()
@@ -174,40 +177,52 @@ fn a_user_may_act_on_its_own_jobs_and_the_workload_manager_on_all() -> anyhow::R
         caller
     };
     // A user cannot create a job with an ID of the workload manager, which could be that of a later job.
-    caller_of(1050, "mine").call(&["create", XFS])?.with(1)?.saying(&["--manager user-1050"])?;
+    caller_of(1050, "mine")
+        .call(&["create", XFS])?
+        .expect_exit(1)?
+        .expect_output(&["--manager user-1050"])?;
     let own = |user: u32, job: &str| {
         let mut caller = caller_of(user, job);
         caller.manager = "user-1050".to_owned();
         caller
     };
-    own(1051, "mine").call(&["create", XFS])?.with(1)?.saying(&["--manager user-1051"])?;
+    own(1051, "mine")
+        .call(&["create", XFS])?
+        .expect_exit(1)?
+        .expect_output(&["--manager user-1051"])?;
     let mine = own(1050, "mine");
-    let created = mine.call(&["create", XFS])?.with(0)?;
-    ensure!(created.told["userId"] == 1050 && created.told["groupId"] == 1050, "{created:?}");
+    let created = mine.call(&["create", XFS])?.expect_exit(0)?;
+    ensure!(created.printed["userId"] == 1050 && created.printed["groupId"] == 1050, "{created:?}");
     let as_root = ["create", XFS, "--user", "0", "--group", "0"];
-    own(1050, "root").call(&as_root)?.with(1)?.saying(&["user 1050", "--wlm-user"])?;
+    own(1050, "root")
+        .call(&as_root)?
+        .expect_exit(1)?
+        .expect_output(&["user 1050", "--wlm-user"])?;
     let others: [&[&str]; 5] =
         [&["setup", "--nodes", "compute-1"], &["start"], &["abort"], &["teardown"], &["status"]];
     for words in others {
-        own(1051, "mine").call(words)?.with(1)?.saying(&["another user's"])?;
+        own(1051, "mine").call(words)?.expect_exit(1)?.expect_output(&["another user's"])?;
     }
-    let status = mine.call(&["status"])?.with(0)?;
+    let status = mine.call(&["status"])?.expect_exit(0)?;
     ensure!(
-        status.told["desiredState"] == "Proposal" && status.told["aborted"] == "",
+        status.printed["desiredState"] == "Proposal" && status.printed["aborted"] == "",
         "{status:?}"
     );
     // User 1060, whom the option --wlm-user names for the workload manager `test`, may act only on jobs of that
     // manager.
-    own(1060, "mine").call(&["teardown"])?.with(1)?.saying(&["acts for test only"])?;
+    own(1060, "mine")
+        .call(&["teardown"])?
+        .expect_exit(1)?
+        .expect_output(&["acts for test only"])?;
     let manager = caller_of(1060, "managed");
-    manager.call(&["create", XFS, "--user", "1051", "--group", "1051"])?.with(0)?;
-    caller_of(1051, "managed").call(&["setup", "--nodes", "compute-1"])?.with(0)?;
-    manager.call(&["teardown"])?.with(0)?;
+    manager.call(&["create", XFS, "--user", "1051", "--group", "1051"])?.expect_exit(0)?;
+    caller_of(1051, "managed").call(&["setup", "--nodes", "compute-1"])?.expect_exit(0)?;
+    manager.call(&["teardown"])?.expect_exit(0)?;
     manager
         .reach(&["setup", "--nodes", "compute-1"], "Setup")
         .err()
         .context("the job was not removed")?;
-    mine.call(&["teardown"])?.with(0)?;
+    mine.call(&["teardown"])?.expect_exit(0)?;
     // On the socket that every user may connect to, the coordinator does not accept the calls that are for
     // administrators.
     let cluster = &flow.fixture.run.cluster;
@@ -231,10 +246,12 @@ fn a_missed_deadline_is_reported_after_a_restart_and_can_be_renewed() -> anyhow:
     create(&Caller::new(&flow, "7"))?;
     flow.fixture.run.cluster.stop_one(&rabbit)?;
     let caller = Caller::new(&flow, "7");
-    let late = caller.call(&["setup", "--nodes", "compute-1", "--timeout", "3s"])?.with(3)?;
+    let late =
+        caller.call(&["setup", "--nodes", "compute-1", "--timeout", "3s"])?.expect_exit(3)?;
     ensure!(late.node(&rabbit)["condition"] == "unreachable", "{late:?}");
-    let late = late.saying(&["user 0 set", "does not prove that the node is down", "waitsFor"])?;
-    ensure!(late.told["desiredState"] == "Setup", "{late:?}");
+    let late =
+        late.expect_output(&["user 0 set", "does not prove that the node is down", "waitsFor"])?;
+    ensure!(late.printed["desiredState"] == "Setup", "{late:?}");
     flow.kill_coordinator()?;
     let caller = Caller::new(&flow, "7");
     let status = until("the coordinator to be back", patience(), || {
@@ -242,18 +259,18 @@ fn a_missed_deadline_is_reported_after_a_restart_and_can_be_renewed() -> anyhow:
         ensure!(status.code == Some(3), "{status:?}");
         Ok(status)
     })?;
-    let deadlines = status.told["deadlines"].as_array().context("deadlines")?;
+    let deadlines = status.printed["deadlines"].as_array().context("deadlines")?;
     let setup = deadlines
         .iter()
         .find(|deadline| deadline["state"] == "Setup")
         .context("no deadline of Setup")?;
     ensure!(setup["outcome"] == "missed" && setup["owner"] == "user 0", "{setup}");
     // The deadline has passed, so the call fails immediately, even with a long time-out.
-    caller.call(&["setup", "--timeout", "1h"])?.with(3)?;
+    caller.call(&["setup", "--timeout", "1h"])?.expect_exit(3)?;
     flow.fixture.run.cluster.start_node(&rabbit)?;
     let caller = Caller::new(&flow, "7");
     caller.reach(&["setup", "--renew"], "Setup")?;
-    caller.call(&["teardown"])?.with(0)?;
+    caller.call(&["teardown"])?.expect_exit(0)?;
     flow.nothing_is_left()?;
     flow.end()
 }
@@ -270,7 +287,7 @@ fn a_compute_that_is_down_is_named_with_the_evidence() -> anyhow::Result<()> {
     flow.fixture.run.cluster.stop_one("compute-2")?;
     // The coordinator has no evidence yet that compute-2 is down.
     let caller = Caller::new(&flow, "7");
-    let late = caller.call(&["start", "--timeout", "3s"])?.with(3)?;
+    let late = caller.call(&["start", "--timeout", "3s"])?.expect_exit(3)?;
     ensure!(late.node("compute-2")["condition"] == "unreachable", "{late:?}");
     ensure!(late.node("compute-1")["condition"] == "ready", "{late:?}");
     let status = json!({
@@ -279,10 +296,10 @@ fn a_compute_that_is_down_is_named_with_the_evidence() -> anyhow::Result<()> {
     });
     flow.fixture.run.apply("status", &[status])?;
     let caller = Caller::new(&flow, "7");
-    let down = caller.call(&["start", "--renew", "--timeout", "3s"])?.with(4)?;
+    let down = caller.call(&["start", "--renew", "--timeout", "3s"])?.expect_exit(4)?;
     ensure!(down.node("compute-2")["condition"] == "down", "{down:?}");
-    down.saying(&["compute-2: the workload manager's SystemStatus says Disabled"])?;
-    caller.call(&["teardown"])?.with(0)?;
+    down.expect_output(&["compute-2: the workload manager's SystemStatus says Disabled"])?;
+    caller.call(&["teardown"])?.expect_exit(0)?;
     flow.fixture.run.cluster.start_node("compute-2")?;
     flow.nothing_is_left()?;
     flow.end()
@@ -298,12 +315,12 @@ fn a_job_goes_on_without_a_compute_whose_mount_failed() -> anyhow::Result<()> {
     let caller = Caller::new(&flow, "7");
     let whole =
         ["create", "#DW create_persistent type=xfs capacity=320MiB name=kept", "--tolerance", "1"];
-    caller.call(&whole)?.with(2)?.saying(&["tolerance", "needs all its nodes"])?;
+    caller.call(&whole)?.expect_exit(2)?.expect_output(&["tolerance", "needs all its nodes"])?;
     let create = ["create", XFS, "--tolerance", "1", "--user", "1050", "--group", "1050"];
     let created = caller.reach(&create, "Proposal")?;
-    ensure!(created.told["tolerance"] == 1, "{created:?}");
+    ensure!(created.printed["tolerance"] == 1, "{created:?}");
     let without = ["create", XFS, "--user", "1050", "--group", "1050"];
-    caller.call(&without)?.with(1)?.saying(&["another tolerance"])?;
+    caller.call(&without)?.expect_exit(1)?.expect_output(&["another tolerance"])?;
     caller.reach(&["setup", "--nodes", "compute-[1-3]"], "Setup")?;
     // Another mount occupies the mount point on two computes, one more than the job tolerates.
     let workflow = flow.object("workflow", "test-7", "default")?;
@@ -314,8 +331,9 @@ fn a_job_goes_on_without_a_compute_whose_mount_failed() -> anyhow::Result<()> {
         flow.fixture.run.cluster.run_on(compute, 0, &occupy)?;
     }
     let start = ["start", "--timeout", "3s"];
-    let late = caller.call(&start)?.with(4)?.saying(&["compute-2: ", "compute-3: "])?;
-    late.saying(&["2 computes are lost (compute-[2-3]), and the job tolerates 1"])?;
+    let late =
+        caller.call(&start)?.expect_exit(4)?.expect_output(&["compute-2: ", "compute-3: "])?;
+    late.expect_output(&["2 computes are lost (compute-[2-3]), and the job tolerates 1"])?;
     flow.fixture.run.cluster.run_on("compute-3", 0, &format!("umount {path}"))?;
     until("compute-3 to have its mount", patience(), || {
         let status = caller.call(&["status"])?;
@@ -326,22 +344,22 @@ fn a_job_goes_on_without_a_compute_whose_mount_failed() -> anyhow::Result<()> {
     // must give the same answer.
     for _ in 0..2 {
         let started = caller.reach(&start, "PreRun")?;
-        let lost = started.told["lost"].as_array().context("lost")?;
+        let lost = started.printed["lost"].as_array().context("lost")?;
         ensure!(lost.len() == 1 && lost[0]["node"] == "compute-2", "{started:?}");
         ensure!(lost[0]["state"] == "PreRun" && lost[0]["evidence"] != "", "{started:?}");
-        ensure!(started.told["message"] == "Forced Ready", "{started:?}");
+        ensure!(started.printed["message"] == "Forced Ready", "{started:?}");
     }
-    let env = caller.call(&["env"])?.with(0)?;
-    ensure!(env.told["DW_JOB_scratch"] == path, "{env:?}");
+    let env = caller.call(&["env"])?.expect_exit(0)?;
+    ensure!(env.printed["DW_JOB_scratch"] == path, "{env:?}");
     flow.run_on("compute-1", &format!("echo hello > {path}/hello"))?;
     flow.kill_coordinator()?;
     let caller = Caller::new(&flow, "7");
     let ended = caller.reach(&["post-run"], "DataOut")?;
     ensure!(
-        ended.told["lost"][0]["node"] == "compute-2",
+        ended.printed["lost"][0]["node"] == "compute-2",
         "the new coordinator does not report the lost compute: {ended:?}"
     );
-    caller.call(&["teardown"])?.with(0)?;
+    caller.call(&["teardown"])?.expect_exit(0)?;
     flow.fixture.run.cluster.run_on("compute-2", 0, &format!("umount {path}"))?;
     flow.nothing_is_left()?;
     flow.end()
@@ -363,7 +381,11 @@ fn a_job_goes_on_without_the_computes_of_a_rabbit_that_failed() -> anyhow::Resul
     let setup = ["setup", "--nodes", "compute-[1-2],compute-9", "--timeout", "2s"];
     // On a busy machine, the good rabbit may be late too: repeats the call until only rabbit-9 is late.
     until("rabbit-9 alone to be late", patience(), || {
-        caller.call(&setup)?.with(3)?.saying(&["no fault of rabbit-9 was reported"]).map(drop)
+        caller
+            .call(&setup)?
+            .expect_exit(3)?
+            .expect_output(&["no fault of rabbit-9 was reported"])
+            .map(drop)
     })?;
     flow.fixture.run.cluster.start_node_with("rabbit-9", &[("PATH", &broken)])?;
     let caller = Caller::new(&flow, "7");
@@ -373,21 +395,21 @@ fn a_job_goes_on_without_the_computes_of_a_rabbit_that_failed() -> anyhow::Resul
         Ok(())
     })?;
     for _ in 0..2 {
-        let made = caller.reach(&setup, "Setup")?;
-        let lost = &made.told["lost"][0];
-        ensure!(lost["node"] == "compute-9" && lost["state"] == "Setup", "{made:?}");
+        let stored = caller.reach(&setup, "Setup")?;
+        let lost = &stored.printed["lost"][0];
+        ensure!(lost["node"] == "compute-9" && lost["state"] == "Setup", "{stored:?}");
         let evidence = lost["evidence"].as_str().context("evidence")?;
-        ensure!(evidence.starts_with("rabbit-9: ") && evidence.contains("mkfs"), "{made:?}");
+        ensure!(evidence.starts_with("rabbit-9: ") && evidence.contains("mkfs"), "{stored:?}");
     }
     let started = caller.reach(&["start"], "PreRun")?;
-    ensure!(started.told["lost"].as_array().map(Vec::len) == Some(1), "{started:?}");
-    ensure!(started.told["message"] == "", "PreRun was forced: {started:?}");
+    ensure!(started.printed["lost"].as_array().map(Vec::len) == Some(1), "{started:?}");
+    ensure!(started.printed["message"] == "", "PreRun was forced: {started:?}");
     for compute in ["compute-1", "compute-2"] {
         ensure!(started.node(compute)["condition"] == "ready", "{started:?}");
     }
     caller.reach(&setup, "PreRun")?;
     caller.reach(&["post-run"], "DataOut")?;
-    caller.call(&["teardown"])?.with(0)?;
+    caller.call(&["teardown"])?.expect_exit(0)?;
     flow.nothing_is_left()?;
     flow.end()
 }

@@ -72,12 +72,12 @@ pub(crate) enum Verb {
     Movements(Movements),
     /// Show the logs of a workflow's containers
     ///
-    /// Without Kubernetes it prints the last 8 KiB of each log. It asks the agents for the logs of running containers, and names
-    /// each rabbit that does not answer within 10 s. Teardown removes the logs.
+    /// Without Kubernetes it prints the last 8 KiB of each log. It requests the logs of running containers from the
+    /// rabbits' agents, and names each rabbit that does not answer within 10 s. Teardown removes the logs.
     Logs(Logs),
     /// Wait until objects are mounted, unmounted, ready or deleted
     Wait(Wait),
-    /// Ask this node's agent: mounts of a job, plan, state
+    /// Call this node's agent: mounts of a job, plan, state
     Node(Node),
     /// Show what this node's agent would do for ClientMounts in files
     ///
@@ -241,12 +241,12 @@ pub(crate) struct Containers {
 
 #[derive(Debug, Args)]
 pub(crate) struct Movements {
-    /// Only those of this workflow
+    /// Only the movements of this workflow
     pub workflow: Option<String>,
     /// Kubernetes namespace of the workflows
     #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
     pub namespace: String,
-    /// Go on and print each movement again when it changes
+    /// Keep running, and print each movement again when it changes
     #[arg(short, long)]
     pub watch: bool,
 }

@@ -88,7 +88,7 @@ impl ServerArgs {
         let unusable = |error: ConnectError| {
             Failure::new(Exit::Usage, "reach the API")
                 .because(&error)
-                .remedy("name another with --server or --kubeconfig")
+                .remedy("name another API with --server or --kubeconfig")
         };
         if let Some(server) = self.server.as_deref().filter(|server| server.starts_with("https://"))
         {
@@ -101,8 +101,7 @@ impl ServerArgs {
         }
         let address = self.address()?;
         if let Address::Unix(path) = &address {
-            let remedy =
-                "start it with `systemctl start warren-coordinator`, or name another with --server";
+            let remedy = "start the coordinator with `systemctl start warren-coordinator`, or name another API with --server";
             probe(path, remedy).await?;
         }
         connect(&address).await.map_err(unusable)
@@ -118,9 +117,9 @@ impl ServerArgs {
             }),
             (Some(server), Some(path)) => {
                 let what =
-                    format!("--server {server} and --kubeconfig {} are two APIs", path.display());
+                    format!("--server {server} and --kubeconfig {} name two APIs", path.display());
                 Err(Failure::new(Exit::Usage, what).remedy(
-                    "leave one out; the variables WARREN_API and WARREN_KUBECONFIG count as these options",
+                    "leave one of them out; the variables WARREN_API and WARREN_KUBECONFIG count as these options",
                 ))
             }
         }
@@ -169,7 +168,7 @@ impl CoordinatorArgs {
     /// If the address cannot be used, or no coordinator answers.
     pub(crate) async fn channel(&self) -> Result<Channel, Failure> {
         if let Some(path) = self.coordinator.strip_prefix("unix://") {
-            return channel_over_unix(Path::new(path), "start it with `systemctl start warren-coordinator`, or name another with --coordinator").await;
+            return channel_over_unix(Path::new(path), "start the coordinator with `systemctl start warren-coordinator`, or name another coordinator with --coordinator").await;
         }
         let wrong = |why: &str| {
             Failure::new(Exit::Usage, format!("--coordinator {}: {why}", self.coordinator))
@@ -222,7 +221,7 @@ mod tests {
             assert_eq!(address(server, kubeconfig).as_deref(), Ok(expected));
         }
         let two = address(Some("unix:///s"), Some("config")).unwrap_err();
-        assert!(two.contains("two APIs") && two.contains("WARREN_KUBECONFIG"), "{two}");
+        assert!(two.contains("name two APIs") && two.contains("WARREN_KUBECONFIG"), "{two}");
     }
 
     #[test]

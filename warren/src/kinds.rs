@@ -28,7 +28,8 @@ impl Kinds {
     /// # Errors
     /// If the API does not answer.
     pub(crate) async fn discover(client: &Client) -> Result<Self, Failure> {
-        let failed = |error: kube::Error| failure::api("ask the API which kinds it serves", &error);
+        let failed =
+            |error: kube::Error| failure::api("read from the API which kinds it serves", &error);
         let groups = client.list_api_groups().await.map_err(failed)?;
         let versions: Vec<String> = groups
             .groups
@@ -74,11 +75,11 @@ impl Kinds {
 
     /// Returns the kinds of these groups, each in the version that the API prefers.
     pub(crate) fn in_groups(&self, groups: &[&str]) -> impl Iterator<Item = &Kind> {
-        let mut seen = HashSet::new();
+        let mut known = HashSet::new();
         self.0.iter().filter(move |kind| {
             let resource = &kind.resource;
             groups.contains(&resource.group.as_str())
-                && seen.insert((&resource.group, &resource.kind))
+                && known.insert((&resource.group, &resource.kind))
         })
     }
 
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_or_ambiguous_name_lists_the_possible_ones() {
+    fn the_error_about_an_unknown_or_ambiguous_kind_lists_the_possible_kinds() {
         let kinds = served();
         let text = kinds.find_by_name("mount").unwrap_err().text();
         assert!(text.starts_with("the server doesn't have a resource type \"mount\"\n"), "{text}");

@@ -39,7 +39,7 @@ impl Agent {
         keep
     }
 
-    pub(super) fn cleaned_up(&mut self, result: Result<(), Failure>, now: Instant) {
+    pub(super) fn end_clean_up(&mut self, result: Result<(), Failure>, now: Instant) {
         match result {
             Ok(()) => self.clean_up.record_success(),
             Err(failure) => {

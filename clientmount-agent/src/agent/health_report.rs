@@ -15,9 +15,10 @@ impl Agent {
         let (state, message) = match &*problems {
             [] => (health::State::Ok, String::new()),
             [problem] => (health::State::Warning, problem.clone()),
-            [first, more @ ..] => {
-                (health::State::Warning, format!("{first} (and {} more)", more.len()))
-            }
+            [first, others @ ..] => (
+                health::State::Warning,
+                format!("{first} (other problems of the agent: {})", others.len()),
+            ),
         };
         self.outbox.set_health(Health { state: state.into(), message, ..Health::default() });
     }

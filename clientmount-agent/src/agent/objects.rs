@@ -75,7 +75,7 @@ impl Objects {
     }
 
     /// Stores the newest version of an object; returns the uids to work on.
-    pub(super) fn desired(&mut self, received: ReceivedMount) -> Vec<String> {
+    pub(super) fn store(&mut self, received: ReceivedMount) -> Vec<String> {
         if received.uid.is_empty() {
             log::warn!(object = received.name.as_str(); "the agent ignores an object without uid: {}/{}", received.namespace, received.name);
             return Vec::new();

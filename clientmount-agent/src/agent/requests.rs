@@ -36,7 +36,7 @@ impl Agent {
     }
 
     /// Handles a request of a script.
-    pub(super) fn requested(&mut self, request: Request) {
+    pub(super) fn handle_request(&mut self, request: Request) {
         let uids = match request {
             Request::StartPass(uids) => uids,
             Request::Detach { uids, until } => {

@@ -43,7 +43,9 @@ use agent::{
 const LONG: Duration = Duration::from_secs(60);
 
 async fn wait_for<T>(what: &str, future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(LONG, future).await.unwrap_or_else(|_| panic!("waited in vain: {what}"))
+    tokio::time::timeout(LONG, future)
+        .await
+        .unwrap_or_else(|_| panic!("timed out while waiting for {what}"))
 }
 
 /// The coordinator's service, which passes each session to the test.
@@ -209,7 +211,7 @@ impl Coordinator {
     }
 
     async fn session(&mut self) -> Session {
-        wait_for("a hello", self.sessions.recv()).await.unwrap()
+        wait_for("the agent's hello", self.sessions.recv()).await.unwrap()
     }
 
     async fn restart(self, session: Session) -> Self {
@@ -268,8 +270,8 @@ impl Node {
 
     fn mounted(&self) -> Vec<String> {
         let converger = Converger::new(Arc::<FakeHost>::clone(&self.chassis.compute));
-        let seen = converger.observe(&Desired::OnlyMounts(Vec::new())).unwrap();
-        seen.mounts.iter().map(|(point, _): &(MountPoint, _)| point.to_string()).collect()
+        let observed = converger.observe(&Desired::OnlyMounts(Vec::new())).unwrap();
+        observed.mounts.iter().map(|(point, _): &(MountPoint, _)| point.to_string()).collect()
     }
 
     async fn end(self) -> End {

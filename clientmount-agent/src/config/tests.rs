@@ -44,7 +44,7 @@ fn the_flags_of_the_go_daemon_name_the_api() {
 }
 
 #[test]
-fn the_programs_name_decides_only_when_no_flag_does() {
+fn the_programs_name_chooses_the_source_of_mounts_only_if_no_flag_does() {
     let api = |config: Config| matches!(config.upstream, Upstream::Api { .. });
     assert!(api(check_as("/usr/bin/clientmountd", &["--node", "c"]).unwrap()));
     assert!(!api(check_as("clientmount-agent", &["--node", "c"]).unwrap()));
@@ -75,7 +75,7 @@ fn several_mount_roots_are_accepted() {
 }
 
 #[test]
-fn bad_values_are_named_with_their_remedy() {
+fn an_invalid_flag_is_refused_with_its_value_and_the_remedy() {
     for (args, message) in [
         (&["--node", "a b"][..], "--node: \"a b\" is not a host name"),
         (&["--node", "c", "--mount-root", "mnt"], "--mount-root: \"mnt\" is not absolute"),

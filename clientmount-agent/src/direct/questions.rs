@@ -53,7 +53,7 @@ impl Questions {
         let (namespace, jobs) = (|| Some(WORKFLOWS.to_owned()), || Arc::clone(&self.jobs));
         self.watches.spawn(jobs::workflows(self.client.clone(), namespace(), jobs()));
         self.watches.spawn(jobs::computes(self.client.clone(), namespace(), jobs()));
-        self.watches.spawn(jobs::look(self.client.clone(), namespace(), jobs()));
+        self.watches.spawn(jobs::send_requests(self.client.clone(), namespace(), jobs()));
     }
 
     /// Waits until an answer may have changed; for ever while no question is open.

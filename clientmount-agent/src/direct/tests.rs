@@ -90,7 +90,7 @@ impl Fixture {
         assert!(state.report(5, status(true), false));
         let written = with_status(object(6), &status(true));
         state.write(&Write::Status(status(true)), written);
-        assert!(state.take_sent().is_empty(), "own writes send the agent nothing");
+        assert!(state.take_sent().is_empty(), "the agent's own writes cause no event");
         state
     }
 
@@ -152,9 +152,9 @@ fn unreadable_profile() -> Result<NnfStorageProfile, NoProfile> {
 }
 
 #[test]
-fn the_agent_receives_an_object_once_its_profile_was_read_and_again_when_it_appears() {
+fn the_agent_receives_an_object_once_its_profile_was_read_and_again_once_the_profile_appears() {
     let mut state = Fixture::with_objects(vec![object(5)]);
-    assert!(state.take_sent().is_empty(), "nothing before the profile");
+    assert!(state.take_sent().is_empty(), "the object is not sent before its profile was read");
     state.read(missing_profile());
     assert_eq!(state.take_sent(), ["desired a@5", "synced"]);
     state.read(missing_profile());
@@ -183,12 +183,12 @@ fn a_profile_is_read_while_the_finalizer_is_added() {
     state.0.record_write(&requests, Some(object(6)));
     assert_eq!(state.take_sent(), ["desired a@6", "synced"]);
     assert_eq!(state.requests(), None);
-    assert!(state.take(applied(object(6))).is_empty(), "the echo of the own write");
+    assert!(state.take(applied(object(6))).is_empty(), "the watch event of the agent's own write");
 }
 
 /// The API of this test answers neither request before it has received both.
 #[tokio::test(start_paused = true)]
-async fn both_requests_of_a_pass_are_sent_at_once() {
+async fn a_pass_sends_its_write_and_its_read_at_the_same_time() {
     let both = Arc::new(Barrier::new(2));
     let service = service_fn(move |_: Request<Body>| {
         let both = Arc::clone(&both);
@@ -278,7 +278,7 @@ fn a_status_overwritten_before_our_write_is_answered_is_noticed() {
 }
 
 #[test]
-fn a_status_that_the_server_stores_differently_sends_the_object_once_and_not_for_ever() {
+fn if_the_server_stores_a_status_differently_the_object_is_sent_again_only_once() {
     let mut state = Fixture::with_objects(vec![object(5)]);
     state.read(Ok(pinned()));
     state.take_sent();
@@ -292,7 +292,7 @@ fn a_status_that_the_server_stores_differently_sends_the_object_once_and_not_for
 }
 
 #[test]
-fn a_report_counts_for_the_version_that_the_agent_received() {
+fn a_report_is_accepted_only_for_the_version_that_the_agent_received_last() {
     let mut state = Fixture::with_report();
     let mut changed = with_status(object(7), &status(true));
     changed.metadata.generation = Some(2);
@@ -307,7 +307,7 @@ fn a_report_counts_for_the_version_that_the_agent_received() {
 
 /// A report on the former version says nothing about the new version.
 #[test]
-fn no_status_of_an_earlier_version_is_written_while_the_profile_is_read() {
+fn a_report_on_an_earlier_version_is_not_written_while_the_profile_is_read() {
     let mut changed = with_status(object(7), &status(false));
     changed.metadata.generation = Some(2);
     let mut state = Fixture::with_report();
@@ -326,9 +326,9 @@ fn no_status_of_an_earlier_version_is_written_while_the_profile_is_read() {
 fn the_last_finalizer_is_removed_without_writing_a_status() {
     for (other, writes) in [(None, 1), (Some("example.org/another"), 2)] {
         let mut state = Fixture::with_report();
-        let mut going = deleted(with_status(object(7), &status(true)));
-        going.metadata.finalizers.as_mut().unwrap().extend(other.map(str::to_owned));
-        state.take(applied(going.clone()));
+        let mut deleting = deleted(with_status(object(7), &status(true)));
+        deleting.metadata.finalizers.as_mut().unwrap().extend(other.map(str::to_owned));
+        state.take(applied(deleting.clone()));
         state.read(unreadable_profile());
         assert_eq!(state.take_sent(), ["desired a@7"]);
         state.read(missing_profile());
@@ -342,14 +342,17 @@ fn the_last_finalizer_is_removed_without_writing_a_status() {
         let mut version = 7;
         for _ in 1..writes {
             version += 1;
-            going.metadata.resource_version = Some(version.to_string());
-            state.write(&Write::Status(status(false)), with_status(going.clone(), &status(false)));
+            deleting.metadata.resource_version = Some(version.to_string());
+            state.write(
+                &Write::Status(status(false)),
+                with_status(deleting.clone(), &status(false)),
+            );
         }
-        going.metadata.resource_version = Some((version + 1).to_string());
-        going.metadata.finalizers = other.map(|name| vec![name.to_owned()]);
-        state.write(&Write::RemoveFinalizer, going.clone());
+        deleting.metadata.resource_version = Some((version + 1).to_string());
+        deleting.metadata.finalizers = other.map(|name| vec![name.to_owned()]);
+        state.write(&Write::RemoveFinalizer, deleting.clone());
         assert_eq!(state.take_sent(), ["gone"]);
-        assert!(state.take(Event::Deleted(Ok(going))).is_empty());
+        assert!(state.take(Event::Deleted(Ok(deleting))).is_empty());
     }
 }
 
@@ -361,7 +364,7 @@ fn an_object_of_the_same_name_with_another_uid_is_another_object() {
     assert_eq!(state.take(applied(other)), ["gone"]);
     state.read(Ok(pinned()));
     assert_eq!(state.take_sent(), ["desired a@9"]);
-    assert!(!state.report(9, status(true), false), "of another uid");
+    assert!(!state.report(9, status(true), false), "the report has another uid");
     assert_eq!(state.take(listed(Vec::new())), ["gone"]);
 }
 

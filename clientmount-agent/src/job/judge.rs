@@ -36,7 +36,7 @@ pub struct Evidence<'a> {
     /// Whether a coordinator has accepted the agent's connection.
     pub connected: bool,
     /// The job's objects by uid, as the agent knows them.
-    pub seen: &'a [(String, Viewed)],
+    pub viewed: &'a [(String, Viewed)],
     pub activity: Activity,
 }
 
@@ -72,7 +72,7 @@ pub fn judge(goal: Goal, evidence: &Evidence<'_>) -> Judgement {
         }
         (Knowledge::Uncertain, _) => Judgement::Waiting(Verdict::Unreachable, state.why.clone()),
         (Knowledge::Unspecified, _) => {
-            let why = "the coordinator's answer is not understood: is it older than this agent?";
+            let why = "the agent does not understand the coordinator's answer: install the agent's version of Warren on the coordinator";
             Judgement::Waiting(Verdict::Unreachable, why.to_owned())
         }
         (Knowledge::Unknown, Goal::Mounted { .. }) => Judgement::Done(state.why.clone()),
@@ -198,7 +198,7 @@ fn environment(state: &JobState, with_env: bool) -> Judgement {
 
 /// Judges an unmount of a job that has not ended: new ClientMounts of the job may still be created.
 fn not_over(state: &JobState, evidence: &Evidence<'_>) -> Judgement {
-    let has_none = state.mounts.is_empty() && evidence.seen.is_empty();
+    let has_none = state.mounts.is_empty() && evidence.viewed.is_empty();
     if has_none
         && (state.directives.is_empty() || state.assignment() == Assignment::AssignedToOthers)
     {
@@ -212,16 +212,18 @@ fn judge_unmount(state: &JobState, evidence: &Evidence<'_>) -> Judgement {
     if let Some(open) = first_open(&state.mounts, |mount| mount::judge_unmounted(mount, evidence)) {
         return open;
     }
-    let deleted =
-        evidence.seen.iter().filter(|(uid, _)| state.mounts.iter().all(|mount| mount.uid != *uid));
-    for (_, seen) in deleted {
-        let name = format!("ClientMount {}, which is deleted", seen.received.name);
-        match &seen.outcome {
+    let deleted = evidence
+        .viewed
+        .iter()
+        .filter(|(uid, _)| state.mounts.iter().all(|mount| mount.uid != *uid));
+    for (_, viewed) in deleted {
+        let name = format!("ClientMount {}, which is deleted", viewed.received.name);
+        match &viewed.outcome {
             Some(outcome) if outcome.is_done() => {}
             Some(outcome) => return mount::judge_failure(&name, outcome),
             None => return not_yet(format!("{name}: in progress")),
         }
-        if !seen.gone {
+        if !viewed.gone {
             return not_yet(format!("{name}: the agent has not received the deletion yet"));
         }
     }

@@ -21,8 +21,8 @@ use agent::{
 pub(super) const NOT_RECEIVED: &str = "the agent has not received it yet";
 
 /// Returns the lines of these objects, and of the objects that the API has but the agent has not received.
-pub fn lines(seen: &[(String, Viewed)], state: Option<&JobState>, site: &Site) -> Vec<MountLine> {
-    let known: BTreeSet<_> = seen.iter().map(|(uid, _)| uid.as_str()).collect();
+pub fn lines(viewed: &[(String, Viewed)], state: Option<&JobState>, site: &Site) -> Vec<MountLine> {
+    let known: BTreeSet<_> = viewed.iter().map(|(uid, _)| uid.as_str()).collect();
     let mounts = state.map(|state| state.mounts.as_slice()).unwrap_or_default();
     let unreceived = mounts.iter().filter(|mount| !known.contains(mount.uid.as_str()));
     let unreceived = unreceived.map(|mount| MountLine {
@@ -32,10 +32,10 @@ pub fn lines(seen: &[(String, Viewed)], state: Option<&JobState>, site: &Site) -
         why: NOT_RECEIVED.to_owned(),
         ..MountLine::default()
     });
-    seen.iter().flat_map(|(_, viewed)| of_object(viewed, site)).chain(unreceived).collect()
+    viewed.iter().flat_map(|(_, viewed)| lines_of_object(viewed, site)).chain(unreceived).collect()
 }
 
-fn of_object(viewed: &Viewed, site: &Site) -> Vec<MountLine> {
+fn lines_of_object(viewed: &Viewed, site: &Site) -> Vec<MountLine> {
     let received = &viewed.received;
     let goal = if viewed.gone { Goal::Unmounted } else { received.goal() };
     let units = received.units(viewed.gone, site).ok();

@@ -51,14 +51,14 @@ fn is_settled(judgement: &Judgement) -> bool {
 /// Returns the uids of the job's objects that are to be unmounted but are not unmounted yet.
 fn objects_to_unmount(waiter: &mut Waiter<'_>) -> Vec<String> {
     let state = waiter.state();
-    let seen = waiter.shared.view.of_job(&waiter.call.job, state.as_ref());
+    let viewed = waiter.shared.view.objects_of_job(&waiter.call.job, state.as_ref());
     let is_open = |viewed: &crate::view::Viewed| {
         let goal =
             if viewed.gone { agent::desired::Goal::Unmounted } else { viewed.received.goal() };
         goal == agent::desired::Goal::Unmounted
             && viewed.outcome.as_ref().is_some_and(|outcome| !outcome.is_done())
     };
-    seen.into_iter().filter(|(_, viewed)| is_open(viewed)).map(|(uid, _)| uid).collect()
+    viewed.into_iter().filter(|(_, viewed)| is_open(viewed)).map(|(uid, _)| uid).collect()
 }
 
 /// Requests a pass on these objects and waits for its end; returns `false` when it has not ended by `end`.
@@ -70,8 +70,8 @@ async fn run_pass(
 ) -> bool {
     let passes = |waiter: &Waiter<'_>| -> BTreeMap<String, u64> {
         let view = &waiter.shared.view;
-        let seen = uids.iter().filter_map(|uid| Some((uid.clone(), view.get(uid)?.passes)));
-        seen.collect()
+        let counts = uids.iter().filter_map(|uid| Some((uid.clone(), view.get(uid)?.passes)));
+        counts.collect()
     };
     let before = passes(waiter);
     if waiter.shared.requests.send(request).await.is_err() {
@@ -111,10 +111,10 @@ async fn signal(waiter: &mut Waiter<'_>, signal: Signal) -> Option<()> {
     let now = holders(waiter, &uids);
     for (pid, process) in opened.iter().filter(|(pid, _)| now.contains(pid)) {
         log::warn!(
-            "the deadline of an unmount has passed: {signal:?} to process {pid} of user {user}, which keeps a mount in use"
+            "the deadline of an unmount has passed: the agent sends {signal:?} to process {pid} of user {user}, which keeps a mount in use"
         );
         if let Err(error) = pidfd_send_signal(process, signal) {
-            log::warn!("{signal:?} to process {pid}: {error}");
+            log::warn!("send {signal:?} to process {pid}: {error}");
         }
     }
     let end = Instant::now() + SIGNAL_TIMEOUT;

@@ -116,14 +116,14 @@ impl<'a> Waiter<'a> {
     pub(super) fn judge(&mut self) -> Judgement {
         self.view.borrow_and_update();
         let state = self.state();
-        let seen = self.shared.view.of_job(&self.call.job, state.as_ref());
+        let viewed = self.shared.view.objects_of_job(&self.call.job, state.as_ref());
         judge(
             self.call.goal,
             &Evidence {
                 job: &self.call.job,
                 state: state.as_ref(),
                 connected: self.shared.outbox.is_connected(),
-                seen: &seen,
+                viewed: &viewed,
                 activity: self.shared.view.activity(),
             },
         )
@@ -162,8 +162,8 @@ impl<'a> Waiter<'a> {
 
     fn report(&mut self, judgement: Judgement) -> JobOutcome {
         let job = self.state();
-        let seen = self.shared.view.of_job(&self.call.job, job.as_ref());
-        let mounts = lines(&seen, job.as_ref(), &self.shared.site);
+        let viewed = self.shared.view.objects_of_job(&self.call.job, job.as_ref());
+        let mounts = lines(&viewed, job.as_ref(), &self.shared.site);
         let (verdict, message, remedy) = match judgement {
             Judgement::Done(why) => (Verdict::Done, why, ""),
             Judgement::Impossible(verdict, why, remedy) => (verdict, why, remedy),
@@ -179,7 +179,7 @@ impl<'a> Waiter<'a> {
 fn remedy(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Unreachable => {
-            "this is only the node's own view, which may be out of date: is the coordinator up, and does the agent's log say why it does not reach it?"
+            "check that the coordinator runs, and read in the agent's log why the agent cannot reach it; until then this node's own view may be out of date"
         }
         Verdict::NotYet => "try again, or look at `warren mounts` and at the Workflow",
         Verdict::NodeFault => "look at the agent's log and docs/operate/messages.md",

@@ -19,7 +19,7 @@ enum Source {
 
 /// Where the coordinator and the API were named.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Given {
+pub struct FlagSources {
     /// Where `--coordinator` was given.
     coordinator: Source,
     /// Where `--api` was given.
@@ -60,8 +60,8 @@ pub enum UpstreamError {
     #[error("--api and {0} name the API twice: give one of them")]
     TwoAddresses(&'static str),
     /// Only the host or only the port was given.
-    #[error("{given} ({value:?}) without {missing}: give both, or neither to use a kubeconfig")]
-    Half { given: &'static str, value: String, missing: &'static str },
+    #[error("{flag} ({value:?}) without {missing}: give both, or neither to use a kubeconfig")]
+    Half { flag: &'static str, value: String, missing: &'static str },
     #[error(
         "--kubernetes-service-host {host:?} and --kubernetes-service-port {port:?} make no address: give a host name or an IP address, and a port from 1 to 65535"
     )]
@@ -75,7 +75,7 @@ const PORT: &str = "--kubernetes-service-port";
 const TOKEN: &str = "--service-token-file";
 const CERTIFICATE: &str = "--service-cert-file";
 
-impl Given {
+impl FlagSources {
     /// Reads the sources from a command line and its environment.
     pub fn read(matches: &ArgMatches, as_clientmountd: bool) -> Self {
         let source = |id| match matches.value_source(id) {
@@ -91,7 +91,7 @@ impl Given {
             ("service_cert_file", CERTIFICATE),
         ];
         let strongest =
-            flags.map(|(id, flag)| (source(id), flag)).into_iter().max_by_key(|given| given.0);
+            flags.map(|(id, flag)| (source(id), flag)).into_iter().max_by_key(|source| source.0);
         let (service, service_flag) = strongest.unwrap_or_default();
         Self {
             coordinator: source("coordinator"),
@@ -125,10 +125,10 @@ fn is_empty(matches: &ArgMatches, id: &str) -> bool {
 }
 
 /// Returns the API that the flags name, with its credentials.
-pub fn api_upstream(given: &KubernetesArgs) -> Result<ApiUpstream, UpstreamError> {
-    let host = text(given.kubernetes_service_host.as_ref());
-    let port = text(given.kubernetes_service_port.as_ref());
-    let address = match (&given.api, host, port) {
+pub fn api_upstream(flags: &KubernetesArgs) -> Result<ApiUpstream, UpstreamError> {
+    let host = text(flags.kubernetes_service_host.as_ref());
+    let port = text(flags.kubernetes_service_port.as_ref());
+    let address = match (&flags.api, host, port) {
         // Kubernetes sets both variables in every pod, so --api has priority.
         (Some(api), None, None) | (Some(api), Some(_), Some(_)) => api.clone(),
         (Some(_), Some(_), None) => return Err(UpstreamError::TwoAddresses(HOST)),
@@ -139,7 +139,7 @@ pub fn api_upstream(given: &KubernetesArgs) -> Result<ApiUpstream, UpstreamError
         (None, None, None) => Address::Kubeconfig(None),
     };
     let (token, ca) =
-        (text(given.service_token_file.as_ref()), text(given.service_cert_file.as_ref()));
+        (text(flags.service_token_file.as_ref()), text(flags.service_cert_file.as_ref()));
     if !matches!(address, Address::Server(_)) {
         let unused = token.or(ca).map(|_| {
             format!("{TOKEN} and {CERTIFICATE} are not used: {address} has credentials of its own")
@@ -170,8 +170,8 @@ fn text(value: Option<&String>) -> Option<&str> {
     value.map(String::as_str).filter(|value| !value.is_empty())
 }
 
-fn half(given: &'static str, value: &str, missing: &'static str) -> UpstreamError {
-    UpstreamError::Half { given, value: value.to_owned(), missing }
+fn half(flag: &'static str, value: &str, missing: &'static str) -> UpstreamError {
+    UpstreamError::Half { flag, value: value.to_owned(), missing }
 }
 
 fn server(host: &str, port: &str) -> Result<Address, UpstreamError> {
@@ -188,31 +188,36 @@ fn server(host: &str, port: &str) -> Result<Address, UpstreamError> {
 mod tests {
     use super::*;
 
-    fn given(coordinator: Source, api: Source, service: Source, as_clientmountd: bool) -> Given {
-        Given { coordinator, api, service, service_flag: HOST, as_clientmountd }
+    fn sources(
+        coordinator: Source,
+        api: Source,
+        service: Source,
+        as_clientmountd: bool,
+    ) -> FlagSources {
+        FlagSources { coordinator, api, service, service_flag: HOST, as_clientmountd }
     }
 
     #[test]
-    fn the_source_of_higher_priority_decides_and_two_equal_ones_are_refused() {
+    fn the_source_of_higher_priority_is_used_and_two_sources_of_equal_priority_are_refused() {
         use Source::{CommandLine as Line, Environment as Env, None as No};
         let (coordinator, api) = (Some(Choice::Coordinator), Some(Choice::Api));
         for (wanted, parts) in [
-            (coordinator, given(No, No, No, false)),
-            (api, given(No, No, No, true)),
-            (api, given(No, No, Env, false)),
-            (api, given(No, Env, No, false)),
-            (api, given(No, Line, No, false)),
-            (api, given(Env, No, Line, false)),
-            (coordinator, given(Env, No, No, true)),
-            (coordinator, given(Env, No, Env, false)),
-            (coordinator, given(Line, Env, Env, true)),
-            (None, given(Line, No, Line, false)),
-            (None, given(Line, Line, No, false)),
-            (None, given(Env, Env, No, false)),
+            (coordinator, sources(No, No, No, false)),
+            (api, sources(No, No, No, true)),
+            (api, sources(No, No, Env, false)),
+            (api, sources(No, Env, No, false)),
+            (api, sources(No, Line, No, false)),
+            (api, sources(Env, No, Line, false)),
+            (coordinator, sources(Env, No, No, true)),
+            (coordinator, sources(Env, No, Env, false)),
+            (coordinator, sources(Line, Env, Env, true)),
+            (None, sources(Line, No, Line, false)),
+            (None, sources(Line, Line, No, false)),
+            (None, sources(Env, Env, No, false)),
         ] {
             assert_eq!(parts.choice().ok(), wanted, "{parts:?}");
         }
-        let error = given(Line, No, Line, false).choice().unwrap_err().to_string();
+        let error = sources(Line, No, Line, false).choice().unwrap_err().to_string();
         assert!(error.contains("--coordinator and --kubernetes-service-host"), "{error}");
     }
 
@@ -241,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_and_wrong_flags_are_named() {
+    fn a_missing_or_invalid_flag_is_named_in_the_error() {
         let error_of = |flags: KubernetesArgs| api_upstream(&flags).unwrap_err().to_string();
         let missing = |change: fn(&mut KubernetesArgs)| {
             let mut flags = flags("h", "1");
@@ -259,9 +264,9 @@ mod tests {
             ),
             (error_of(flags("h", "x")), "--kubernetes-service-port \"x\""),
             (error_of(flags("h/x", "1")), "--kubernetes-service-host \"h/x\""),
-            (missing(|given| given.service_token_file = None), "--service-token-file is missing"),
+            (missing(|flags| flags.service_token_file = None), "--service-token-file is missing"),
             (
-                missing(|given| given.service_cert_file = Some(String::new())),
+                missing(|flags| flags.service_cert_file = Some(String::new())),
                 "--service-cert-file is missing",
             ),
         ] {

@@ -52,7 +52,7 @@ impl Served {
 }
 
 #[tokio::test]
-async fn a_plan_is_returned_and_not_carried_out() {
+async fn a_plan_is_returned_and_none_of_its_steps_is_executed() {
     let served = Served::start();
     let mut client = served.client().await;
     let plan = client.plan(served.request()).await.unwrap().into_inner();
@@ -86,7 +86,7 @@ async fn an_object_that_is_not_in_the_api_yet_is_planned() {
 }
 
 #[tokio::test]
-async fn a_request_without_an_object_is_an_invalid_argument() {
+async fn a_plan_request_without_a_readable_object_or_profile_is_refused() {
     let served = Served::start();
     let mut client = served.client().await;
     for invalid in [&b"{"[..], b"\xff\xfe", b"{\"kind\":\"ClientMount\"}"] {
@@ -101,7 +101,7 @@ async fn a_request_without_an_object_is_an_invalid_argument() {
 }
 
 #[tokio::test]
-async fn status_is_returned() {
+async fn the_status_of_an_agent_without_a_coordinator_lists_no_mounts() {
     let served = Served::start();
     let status = served.client().await.status(StatusRequest::default()).await.unwrap().into_inner();
     assert!(!status.connected && status.mounts.is_empty());

@@ -126,13 +126,15 @@ fn run<E: Error + 'static>(
 /// Returns the program's absolute path under the name it was started by: a program that is started as clientmountd
 /// watches the API directly.
 pub(crate) fn absolute_path(program: &OsString) -> Result<PathBuf, ServiceError> {
-    let given = Path::new(program);
-    let missing = || ServiceError::NoProgram(given.to_owned());
-    let found = if given.components().count() > 1 {
-        std::path::absolute(given).ok()
+    let program_path = Path::new(program);
+    let missing = || ServiceError::NoProgram(program_path.to_owned());
+    let found = if program_path.components().count() > 1 {
+        std::path::absolute(program_path).ok()
     } else {
         let path = env::var_os("PATH").unwrap_or_default();
-        env::split_paths(&path).map(|directory| directory.join(given)).find(|path| path.is_file())
+        env::split_paths(&path)
+            .map(|directory| directory.join(program_path))
+            .find(|path| path.is_file())
     };
     found.filter(|path| path.is_absolute() && path.is_file()).ok_or_else(missing)
 }

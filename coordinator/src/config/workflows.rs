@@ -46,8 +46,9 @@ pub(super) struct WorkflowArgs {
         value_parser = parse_image
     )]
     podhelper_image: Option<String>,
-    /// Claim each container run before making its containers, as the pod with this uid (with the embedded API: as this user).
-    /// Needed where several coordinators drive the workflows of one API
+    /// Uid of this coordinator's pod (with the embedded API: name of its user). The coordinator claims each container
+    /// run under this uid before it makes the run's containers, so that no other coordinator works on that run. Needed
+    /// where several coordinators drive the workflows of one API
     #[arg(long, value_name = "UID", env = "WARREN_CLAIM_CONTAINERS_AS", value_parser = parse_holder)]
     claim_containers_as: Option<Holder>,
     /// Let the rabbits' agents, which need --package-dir, fetch the job packages of profiles; without it the coordinator

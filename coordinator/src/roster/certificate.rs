@@ -11,10 +11,10 @@ pub(super) fn expiry_warning(connected: bool, expires: i64, now: i64) -> Option<
     let at = Timestamp::from_second(expires).map(|at| at.to_string()).unwrap_or_default();
     match (connected, expires - now) {
         (false, ..=0) => Some(format!(
-            "the certificate with which it connected last expired at {at}: the node cannot connect before it has a new one"
+            "the certificate with which the node connected last expired at {at}: the node cannot connect before it has a new certificate"
         )),
         (true, ..=0) => Some(format!(
-            "its certificate expired at {at}: once this connection ends, the node cannot connect before it has a new one"
+            "its certificate expired at {at}: once this connection ends, the node cannot connect before it has a new certificate"
         )),
         (true, 1..=WARNING_PERIOD) => {
             Some(format!("its certificate expires at {at}: renew it on the node"))

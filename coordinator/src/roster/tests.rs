@@ -26,7 +26,7 @@ fn configuration() -> SystemConfiguration {
 }
 
 #[test]
-fn later_boot_wins_then_later_start() {
+fn the_agent_of_the_later_boot_is_served_and_within_a_boot_the_agent_that_started_later() {
     // (boot, booted_at, started_at, accepted), connecting one after another.
     let cases = [
         ("a", 100, 50, true),
@@ -62,7 +62,7 @@ fn later_boot_wins_then_later_start() {
 /// A node that reboots with a wrong clock is the same node: the agent of its former boot blocks it only until that
 /// agent counts as disconnected.
 #[test]
-fn a_disconnected_boot_does_not_block_an_earlier_one() {
+fn a_disconnected_agent_does_not_block_an_agent_of_an_earlier_boot() {
     let mut roster = Roster::default();
     let former = roster.hello(hello("n1", "former", 200, 7), 0).unwrap();
     let rebooted = || hello("n1", "rebooted", 0, 7);
@@ -79,7 +79,7 @@ fn a_disconnected_boot_does_not_block_an_earlier_one() {
 }
 
 #[test]
-fn rejection_names_the_newer_boot_and_the_remedy() {
+fn the_rejection_of_an_agent_names_the_newer_boot_and_the_remedy() {
     let mut roster = Roster::default();
     roster.hello(hello("n1", "new", 200, 7), 0).unwrap();
     let text = roster.hello(hello("n1", "old", 100, 9), 0).unwrap_err().to_string();

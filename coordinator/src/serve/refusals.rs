@@ -36,12 +36,16 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_short_and_clean_and_keeps_its_code() {
+    fn the_message_of_a_refusal_is_shortened_and_escaped_and_its_code_is_kept() {
         let (code, message) = code_and_message("ü\u{1b}[2J\u{9b}".repeat(1 << 20));
         assert_eq!(code, tonic::Code::InvalidArgument);
         assert!(message.starts_with("ü\\u{1b}[2J"), "{message}");
         assert!(message.len() <= causes::MESSAGE && !message.contains(char::is_control));
         assert_eq!(code_and_message("as it is".to_owned()).1, "as it is");
-        assert_eq!(bounded(Response::new(())).headers().len(), 0, "an answer stays as it is");
+        assert_eq!(
+            bounded(Response::new(())).headers().len(),
+            0,
+            "an answer without an error is not changed"
+        );
     }
 }

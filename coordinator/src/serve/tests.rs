@@ -23,7 +23,7 @@ const LONG: Duration = Duration::from_secs(60);
 const NEVER: Duration = Duration::from_secs(3600);
 
 /// Creates the service `Workloads` without an API; no test here calls it.
-fn no_workloads(hub: Arc<Hub>) -> WorkloadsService {
+fn workloads_without_api(hub: Arc<Hub>) -> WorkloadsService {
     let unreachable = tower::service_fn(|_: http::Request<kube::client::Body>| async {
         Err::<http::Response<kube::client::Body>, _>(io::Error::other("no API"))
     });
@@ -65,7 +65,7 @@ impl Served {
         let services = Services {
             link: Link::new(hub.clone()),
             cluster: ClusterService::new(hub.clone(), &[]),
-            workloads: no_workloads(hub),
+            workloads: workloads_without_api(hub),
             health: health::reporter().await,
         };
         let listener = TlsListener { listener, config, limits };
@@ -113,14 +113,14 @@ async fn expect_close(mut stream: TcpStream) {
 }
 
 #[tokio::test]
-async fn a_connection_without_a_request_is_closed_and_one_with_a_request_stays() {
+async fn a_connection_without_a_request_is_closed_and_a_connection_with_a_request_stays_open() {
     let first_request = Duration::from_millis(300);
     let served = Served::start(3, 3, first_request).await;
     let mut answers = served.request_until_accepted().await;
     // Connections without a request occupy the other slots: one before TLS, one after TLS and HTTP/2.
     let silent = served.connect().await;
     let _idle = served.channel().await;
-    let _asked = served.request_until_accepted().await;
+    let _answers = served.request_until_accepted().await;
     expect_close(silent).await;
     let more = timeout(first_request * 3, answers.message()).await;
     assert!(more.is_err(), "the stream is still open: {more:?}");
@@ -133,7 +133,7 @@ async fn connections_without_a_request_do_not_block_clients() {
     for _ in 0..100 {
         silent.push(served.connect().await);
     }
-    let _asked = served.request_until_accepted().await;
+    let _answers = served.request_until_accepted().await;
     expect_close(silent.swap_remove(0)).await;
 }
 
@@ -165,7 +165,7 @@ async fn the_unix_socket_has_the_same_limits() {
     let services = Services {
         link: Link::new(hub.clone()),
         cluster: ClusterService::new(hub.clone(), &[]),
-        workloads: no_workloads(hub),
+        workloads: workloads_without_api(hub),
         health: health::reporter().await,
     };
     let limits = Limits { connections: 2, pending: 2, first_request: NEVER, remedy: "end some" };
@@ -189,7 +189,7 @@ async fn the_unix_socket_has_the_same_limits() {
 }
 
 #[tokio::test]
-async fn a_node_without_power_is_noticed_also_while_a_message_is_unacknowledged() {
+async fn the_kernel_ends_the_connection_of_a_dead_node_also_while_a_message_is_unacknowledged() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     set_keepalive(&listener).unwrap();
     let _node = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();

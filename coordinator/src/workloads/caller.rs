@@ -69,7 +69,7 @@ impl Caller {
                 if !only.iter().any(|name| name == manager) =>
             {
                 Err(Status::permission_denied(format!(
-                    "argument job.manager: {manager:?}: {who} acts for {} only, as the coordinator's --wlm-user says",
+                    "argument job.manager: {manager:?}: {who} acts for {} only, by the coordinator's --wlm-user: correct the argument or that option",
                     only.join(" and ")
                 )))
             }
@@ -115,7 +115,7 @@ impl Caller {
                     return Ok((user, group));
                 }
                 Err(Status::permission_denied(format!(
-                    "argument user_id and group_id: user {own} with group {own_group} asks for user {user} with group {group}; leave them out, or have the administrator name user {own} with the coordinator's --wlm-user"
+                    "argument user_id and group_id: user {own} with group {own_group} may not create a job of user {user} with group {group}; leave both arguments out, or have the administrator name user {own} with the coordinator's --wlm-user"
                 )))
             }
         }

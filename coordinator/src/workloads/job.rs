@@ -223,7 +223,9 @@ impl Job {
             Err(Unreached::Failed(message)) => Ending::Failed(message),
             Err(Unreached::Deleted | Unreached::Ending) => Ending::TearingDown,
             Err(Unreached::WatchEnded) => {
-                return Err(Status::unavailable("the watch ended; call again"));
+                return Err(Status::unavailable(
+                    "the coordinator's watch on the Workflow ended; call again",
+                ));
             }
         }))
     }

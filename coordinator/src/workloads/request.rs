@@ -57,12 +57,12 @@ pub(super) fn nodes(nodes: Vec<String>) -> Result<Vec<String>, Status> {
     if nodes.len() > NODES {
         return Err(invalid("nodes", &nodes.len().to_string(), "a job has at most 131072 nodes"));
     }
-    let mut seen = BTreeSet::new();
+    let mut names = BTreeSet::new();
     for node in &nodes {
         if !hostname_validator::is_valid(node) {
             return Err(invalid("nodes", node, "name nodes as the SystemConfiguration does"));
         }
-        if !seen.insert(node) {
+        if !names.insert(node) {
             return Err(invalid("nodes", node, "name each node once"));
         }
     }
@@ -98,7 +98,7 @@ pub(super) fn limit(patience: Option<Patience>) -> Result<Limit, Status> {
     let Patience { seconds, renew, no_wait } = patience.unwrap_or_default();
     let within = if seconds == 0 { DEFAULT_DEADLINE } else { Duration::from_secs(seconds.into()) };
     if within > LONGEST_DEADLINE {
-        return Err(invalid("patience.seconds", &seconds.to_string(), "at most 30 days"));
+        return Err(invalid("patience.seconds", &seconds.to_string(), "give at most 30 days"));
     }
     Ok(Limit { within, renew, waits: !no_wait })
 }

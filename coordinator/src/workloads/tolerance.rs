@@ -192,7 +192,7 @@ fn waits_only_for(
     match undone.find(|share| !waits_for_lost(share)) {
         None => Ok(()),
         Some(share) => Err(format!(
-            "directive {} waits for something else: {}",
+            "directive {} waits for more than the lost computes: {}",
             share.dwd_index, share.message
         )),
     }

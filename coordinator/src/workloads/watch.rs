@@ -9,7 +9,7 @@ use proto::v1::Workload;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
-use workload::Seen;
+use workload::FlowEvent;
 
 use super::answer;
 use super::deadlines::Deadlines;
@@ -61,11 +61,11 @@ async fn send_answers(
         }
         let next = known.as_ref().and_then(|workflow| Deadlines::read(workflow).next(now));
         tokio::select! {
-            seen = events.next() => match seen {
-                Some(Seen::Workflow(workflow)) => known = Some(*workflow),
-                Some(Seen::Trouble(_)) => {}
-                Some(Seen::Gone) => return Ok(()),
-                None => return Err(Status::unavailable("the watch ended; call again")),
+            event = events.next() => match event {
+                Some(FlowEvent::Workflow(workflow)) => known = Some(*workflow),
+                Some(FlowEvent::Trouble(_)) => {}
+                Some(FlowEvent::Gone) => return Ok(()),
+                None => return Err(Status::unavailable("the coordinator's watch on the Workflow ended; call again")),
             },
             () = sleep_until(next.map(instant_of)) => {}
         }

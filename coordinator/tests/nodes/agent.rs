@@ -16,7 +16,7 @@ use tonic::transport::{Channel, Endpoint, Uri};
 use tonic::{Status, Streaming};
 use tower::service_fn;
 
-use crate::box_of_one::{BoxOfOne, DEADLINE};
+use crate::standalone_coordinator::{DEADLINE, StandaloneCoordinator};
 
 pub(crate) struct Agent {
     outgoing: mpsc::Sender<FromNode>,
@@ -44,8 +44,8 @@ pub(crate) async fn channel(socket: &Path) -> Channel {
 }
 
 /// Starts a coordinator with a profile, and the agent of compute-1, which has no ClientMount yet.
-pub(crate) async fn with_agent(directory: &TempDir) -> (BoxOfOne, Agent) {
-    let coordinator = BoxOfOne::start(directory).await;
+pub(crate) async fn with_agent(directory: &TempDir) -> (StandaloneCoordinator, Agent) {
+    let coordinator = StandaloneCoordinator::start(directory).await;
     coordinator.create_profile().await;
     let mut agent = Agent::connect(coordinator.socket(), hello("compute-1", 1)).await.unwrap();
     agent.synced().await;

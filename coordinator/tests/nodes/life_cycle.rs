@@ -4,10 +4,10 @@ use proto::v1::to_node::Message as CoordinatorMessage;
 use serde_json::json;
 
 use crate::agent::{Agent, hello, object, with_agent};
-use crate::box_of_one::{BoxOfOne, DEADLINE, status, wait_for};
+use crate::standalone_coordinator::{DEADLINE, StandaloneCoordinator, status, wait_for};
 
 #[tokio::test]
-async fn a_life_cycle_costs_four_writes() {
+async fn the_coordinator_writes_a_mount_four_times_in_its_life_cycle() {
     let directory = tempfile::tempdir().unwrap();
     let (coordinator, mut agent) = with_agent(&directory).await;
     let mounts = coordinator.mounts("compute-1");
@@ -91,7 +91,7 @@ fn summary(object: &DynamicObject) -> String {
 #[tokio::test]
 async fn without_an_agent_no_finalizer_is_added() {
     let directory = tempfile::tempdir().unwrap();
-    let coordinator = BoxOfOne::start(&directory).await;
+    let coordinator = StandaloneCoordinator::start(&directory).await;
     coordinator.create_profile().await;
     coordinator.create_mount("compute-1", "waiting", "compute-1").await;
     // The life cycle of another node's object shows that the coordinator has had the time to add the finalizer.
@@ -155,7 +155,7 @@ async fn an_object_with_an_overwritten_status_is_sent_to_the_node_again() {
 #[tokio::test]
 async fn a_profile_created_later_is_sent() {
     let directory = tempfile::tempdir().unwrap();
-    let coordinator = BoxOfOne::start(&directory).await;
+    let coordinator = StandaloneCoordinator::start(&directory).await;
     let mut agent = Agent::connect(coordinator.socket(), hello("compute-1", 1)).await.unwrap();
     agent.synced().await;
     coordinator.create_mount("compute-1", "job", "compute-1").await;

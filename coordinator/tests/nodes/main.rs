@@ -3,12 +3,12 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod agent;
-mod box_of_one;
 mod health;
 mod life_cycle;
 mod namespaces;
 mod refused;
 mod restart;
 mod sessions;
+mod standalone_coordinator;
 mod tls;
 mod workloads;

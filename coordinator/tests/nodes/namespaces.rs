@@ -2,13 +2,13 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, DeleteParams};
 
 use crate::agent::{Agent, hello, object};
-use crate::box_of_one::{BoxOfOne, status, wait_for};
+use crate::standalone_coordinator::{StandaloneCoordinator, status, wait_for};
 
 /// Without its namespace a node has no ClientMounts, and no object reports the reason.
 #[tokio::test]
 async fn a_deleted_namespace_is_created_again() {
     let directory = tempfile::tempdir().unwrap();
-    let coordinator = BoxOfOne::start(&directory).await;
+    let coordinator = StandaloneCoordinator::start(&directory).await;
     coordinator.create_profile().await;
     let namespaces: Api<Namespace> = Api::all(coordinator.client.clone());
     for _ in 0..2 {

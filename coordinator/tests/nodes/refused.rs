@@ -5,12 +5,12 @@ use serde_json::json;
 use tonic::Code;
 
 use crate::agent::{Agent, hello, with_agent};
-use crate::box_of_one::{BoxOfOne, status, wait_for};
+use crate::standalone_coordinator::{StandaloneCoordinator, status, wait_for};
 
 #[tokio::test]
 async fn a_node_reports_on_its_own_objects_only() {
     let directory = tempfile::tempdir().unwrap();
-    let coordinator = BoxOfOne::start(&directory).await;
+    let coordinator = StandaloneCoordinator::start(&directory).await;
     coordinator.create_profile().await;
     let victim = coordinator.create_mount("compute-2", "job", "compute-2").await;
     let mut agent = Agent::connect(coordinator.socket(), hello("compute-1", 1)).await.unwrap();
@@ -78,7 +78,7 @@ async fn an_object_in_another_nodes_namespace_is_refused_in_its_status() {
 #[tokio::test]
 async fn a_rabbits_client_mounts_are_left_to_its_agent() {
     let directory = tempfile::tempdir().unwrap();
-    let coordinator = BoxOfOne::start(&directory).await;
+    let coordinator = StandaloneCoordinator::start(&directory).await;
     coordinator.create_profile().await;
     let created = coordinator.create_mount("rabbit-1", "job", "rabbit-1").await;
     coordinator.create_mount("rabbit-1", "stray", "compute-2").await;
@@ -105,9 +105,9 @@ async fn a_rabbits_client_mounts_are_left_to_its_agent() {
 
 /// A node that the layout does not name counts as a rabbit while its agent's hello says so.
 #[tokio::test]
-async fn a_hello_alone_makes_a_node_a_rabbit_until_another_hello() {
+async fn a_node_that_the_layout_does_not_name_is_a_rabbit_only_while_its_hello_says_so() {
     let directory = tempfile::tempdir().unwrap();
-    let coordinator = BoxOfOne::start(&directory).await;
+    let coordinator = StandaloneCoordinator::start(&directory).await;
     let namespaces: Api<Namespace> = Api::all(coordinator.client.clone());
     let metadata = ObjectMeta { name: Some("rabbit-9".to_owned()), ..ObjectMeta::default() };
     let namespace = Namespace { metadata, ..Namespace::default() };
@@ -132,9 +132,9 @@ async fn a_hello_alone_makes_a_node_a_rabbit_until_another_hello() {
 
 /// Every write of the coordinator relies on a conflict: it shows that the object has changed.
 #[tokio::test]
-async fn a_patch_made_from_an_old_version_is_a_conflict() {
+async fn the_api_answers_a_patch_of_an_old_version_with_a_conflict() {
     let directory = tempfile::tempdir().unwrap();
-    let coordinator = BoxOfOne::start(&directory).await;
+    let coordinator = StandaloneCoordinator::start(&directory).await;
     let created = coordinator.create_mount("compute-1", "job", "compute-1").await;
     coordinator.set_desired("compute-1", "job", "unmounted").await;
     let operations = json!([
@@ -150,9 +150,9 @@ async fn a_patch_made_from_an_old_version_is_a_conflict() {
 }
 
 #[tokio::test]
-async fn the_first_message_must_be_a_hello() {
+async fn a_hello_with_an_invalid_node_name_is_refused() {
     let directory = tempfile::tempdir().unwrap();
-    let coordinator = BoxOfOne::start(&directory).await;
+    let coordinator = StandaloneCoordinator::start(&directory).await;
     let nameless = Agent::connect(coordinator.socket(), hello("", 1)).await.err().unwrap();
     assert_eq!(nameless.code(), Code::InvalidArgument);
     assert!(nameless.message().contains("--node"));

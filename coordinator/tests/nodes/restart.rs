@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use crate::agent::{Agent, hello, with_agent};
-use crate::box_of_one::{BoxOfOne, status};
+use crate::standalone_coordinator::{StandaloneCoordinator, status};
 
 const COUNT: usize = 20;
 
@@ -24,7 +24,7 @@ async fn a_restart_loses_no_status() {
     coordinator.stop().await;
     assert!(agent.next().await.is_err());
 
-    let coordinator = BoxOfOne::start(&directory).await;
+    let coordinator = StandaloneCoordinator::start(&directory).await;
     let mut agent = Agent::connect(coordinator.socket(), hello("compute-1", 1)).await.unwrap();
     for desired in known.values() {
         agent.report(desired, &status("mounted"), false).await;
@@ -47,7 +47,7 @@ async fn a_restart_loses_no_status() {
 #[tokio::test]
 async fn replicas_serve_the_nodes_connected_to_them() {
     let directory = tempfile::tempdir().unwrap();
-    let coordinator = BoxOfOne::start(&directory).await;
+    let coordinator = StandaloneCoordinator::start(&directory).await;
     coordinator.create_profile().await;
     let replica = coordinator.start_replica(&directory).await;
     let mut here = Agent::connect(coordinator.socket(), hello("compute-1", 1)).await.unwrap();

@@ -3,12 +3,12 @@ use proto::v1::{Health, ListNodesRequest, ListNodesResponse, NodeRecord};
 use tonic::Code;
 
 use crate::agent::{Agent, channel, hello};
-use crate::box_of_one::{BoxOfOne, status};
+use crate::standalone_coordinator::{StandaloneCoordinator, status};
 
 #[tokio::test]
 async fn the_newer_of_two_agents_of_a_node_is_served() {
     let directory = tempfile::tempdir().unwrap();
-    let coordinator = BoxOfOne::start(&directory).await;
+    let coordinator = StandaloneCoordinator::start(&directory).await;
     coordinator.create_profile().await;
     coordinator.create_mount("compute-1", "job", "compute-1").await;
     let mut old = Agent::connect(coordinator.socket(), hello("compute-1", 1)).await.unwrap();
@@ -45,7 +45,7 @@ async fn the_newer_of_two_agents_of_a_node_is_served() {
 #[tokio::test]
 async fn nodes_are_listed_with_location_and_session() {
     let directory = tempfile::tempdir().unwrap();
-    let coordinator = BoxOfOne::start(&directory).await;
+    let coordinator = StandaloneCoordinator::start(&directory).await;
     let _agent = Agent::connect(coordinator.socket(), hello("compute-2", 1)).await.unwrap();
     let mut cluster = ClusterClient::new(channel(coordinator.socket()).await);
     let answer = cluster.list_nodes(ListNodesRequest {}).await.unwrap().into_inner();
@@ -72,7 +72,7 @@ async fn nodes_are_listed_with_location_and_session() {
 #[tokio::test]
 async fn nodes_are_listed_however_large_a_nodes_message_is() {
     let directory = tempfile::tempdir().unwrap();
-    let coordinator = BoxOfOne::start(&directory).await;
+    let coordinator = StandaloneCoordinator::start(&directory).await;
     let mut cluster = ClusterClient::new(channel(coordinator.socket()).await);
     let mut agents = Vec::new();
     for (node, bytes) in [("compute-1", 1 << 20), ("compute-2", 8 << 20)] {
@@ -109,7 +109,7 @@ async fn nodes_are_listed_however_large_a_nodes_message_is() {
 }
 
 #[tokio::test]
-async fn health_and_reflection_answer() {
+async fn the_services_of_health_and_reflection_answer_on_the_unix_socket() {
     use tonic_health::pb::health_check_response::ServingStatus;
     use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
     use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
@@ -119,7 +119,7 @@ async fn health_and_reflection_answer() {
     };
 
     let directory = tempfile::tempdir().unwrap();
-    let coordinator = BoxOfOne::start(&directory).await;
+    let coordinator = StandaloneCoordinator::start(&directory).await;
     let channel = channel(coordinator.socket()).await;
     let request = HealthCheckRequest { service: "warren.v1.NodeLink".to_owned() };
     let health = HealthClient::new(channel.clone()).check(request).await.unwrap().into_inner();

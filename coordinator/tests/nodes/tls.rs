@@ -9,7 +9,7 @@ use tonic::Code;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 
 use crate::agent::{Agent, hello};
-use crate::box_of_one::BoxOfOne;
+use crate::standalone_coordinator::StandaloneCoordinator;
 
 pub(crate) struct Authority {
     pem: String,
@@ -87,7 +87,8 @@ impl Authority {
 async fn a_certificate_is_valid_for_its_node_only() {
     let directory = tempfile::tempdir().unwrap();
     let authority = Authority::new();
-    let coordinator = BoxOfOne::start_with(&directory, Some(authority.tls(&directory))).await;
+    let coordinator =
+        StandaloneCoordinator::start_with(&directory, Some(authority.tls(&directory))).await;
     let port = coordinator.node_address.unwrap().port();
 
     let node = authority.channel(port, Some("compute-1")).await.unwrap();
@@ -113,7 +114,8 @@ async fn a_certificate_is_valid_for_its_node_only() {
 async fn a_common_name_is_ignored_beside_a_subject_alternative_name() {
     let directory = tempfile::tempdir().unwrap();
     let authority = Authority::new();
-    let coordinator = BoxOfOne::start_with(&directory, Some(authority.tls(&directory))).await;
+    let coordinator =
+        StandaloneCoordinator::start_with(&directory, Some(authority.tls(&directory))).await;
     let port = coordinator.node_address.unwrap().port();
     for common in ["compute-1", "operator"] {
         let identity = authority.issue_with("compute-2", Some(common));
@@ -131,7 +133,8 @@ async fn a_common_name_is_ignored_beside_a_subject_alternative_name() {
 async fn without_a_certificate_of_the_authority_no_request_is_served() {
     let directory = tempfile::tempdir().unwrap();
     let authority = Authority::new();
-    let coordinator = BoxOfOne::start_with(&directory, Some(authority.tls(&directory))).await;
+    let coordinator =
+        StandaloneCoordinator::start_with(&directory, Some(authority.tls(&directory))).await;
     let port = coordinator.node_address.unwrap().port();
     // With TLS 1.3 a client may learn of its rejection only when it reads.
     if let Ok(channel) = authority.channel(port, None).await {

@@ -10,7 +10,7 @@ use tonic::transport::Channel;
 use tonic::{Code, Status};
 
 use crate::agent::channel;
-use crate::box_of_one::{BoxOfOne, DEADLINE};
+use crate::standalone_coordinator::{DEADLINE, StandaloneCoordinator};
 use crate::tls::Authority;
 
 const XFS: &str = "#DW jobdw type=xfs capacity=1GiB name=scratch";
@@ -28,7 +28,7 @@ fn seconds(seconds: u32) -> Option<Patience> {
     Some(Patience { seconds, ..Patience::default() })
 }
 
-async fn client(coordinator: &BoxOfOne) -> WorkloadsClient<Channel> {
+async fn client(coordinator: &StandaloneCoordinator) -> WorkloadsClient<Channel> {
     WorkloadsClient::new(channel(coordinator.socket()).await)
 }
 
@@ -39,11 +39,14 @@ async fn status(client: &mut WorkloadsClient<Channel>, job: &str) -> Result<Work
 #[tokio::test]
 async fn a_job_without_storage_passes_all_its_calls() {
     let directory = tempfile::tempdir().unwrap();
-    let coordinator = BoxOfOne::start_with_engine(&directory, None).await;
+    let coordinator = StandaloneCoordinator::start_with_engine(&directory, None).await;
     let mut client = client(&coordinator).await;
     for _ in 0..2 {
-        let made = client.create(create("1", &[])).await.unwrap().into_inner();
-        assert_eq!((made.verdict(), &*made.state, made.ready), (Verdict::Done, "Proposal", true));
+        let created = client.create(create("1", &[])).await.unwrap().into_inner();
+        assert_eq!(
+            (created.verdict(), &*created.state, created.ready),
+            (Verdict::Done, "Proposal", true)
+        );
     }
     let other = client.create(create("1", &[XFS])).await.unwrap_err();
     assert_eq!(other.code(), Code::AlreadyExists);
@@ -52,9 +55,9 @@ async fn a_job_without_storage_passes_all_its_calls() {
     assert_eq!(early.unwrap_err().code(), Code::FailedPrecondition);
     let setup = SetupRequest { job: id("1"), nodes: vec!["compute-1".to_owned()], patience: None };
     for _ in 0..2 {
-        let made = client.setup(setup.clone()).await.unwrap().into_inner();
-        assert_eq!((made.verdict(), &*made.state), (Verdict::Done, "Setup"));
-        assert_eq!(made.nodes[0].node, "compute-1");
+        let created = client.setup(setup.clone()).await.unwrap().into_inner();
+        assert_eq!((created.verdict(), &*created.state), (Verdict::Done, "Setup"));
+        assert_eq!(created.nodes[0].node, "compute-1");
     }
     let start = StartRequest { job: id("1"), ..StartRequest::default() };
     let started = client.start(start).await.unwrap().into_inner();
@@ -71,7 +74,7 @@ async fn a_job_without_storage_passes_all_its_calls() {
 #[tokio::test]
 async fn a_watch_reports_changes_missed_deadlines_and_the_end() {
     let directory = tempfile::tempdir().unwrap();
-    let coordinator = BoxOfOne::start_with_engine(&directory, None).await;
+    let coordinator = StandaloneCoordinator::start_with_engine(&directory, None).await;
     let mut client = client(&coordinator).await;
     client.create(create("1", &[XFS])).await.unwrap();
     let mut watch = client.watch(WorkloadRequest { job: id("1") }).await.unwrap().into_inner();
@@ -99,9 +102,9 @@ async fn a_watch_reports_changes_missed_deadlines_and_the_end() {
 }
 
 #[tokio::test]
-async fn deadlines_and_an_abort_outlive_the_coordinator() {
+async fn a_restarted_coordinator_knows_the_deadlines_and_the_abort_of_a_job() {
     let directory = tempfile::tempdir().unwrap();
-    let coordinator = BoxOfOne::start_with_engine(&directory, None).await;
+    let coordinator = StandaloneCoordinator::start_with_engine(&directory, None).await;
     let mut before = client(&coordinator).await;
     for job in ["1", "2"] {
         before.create(create(job, &[XFS])).await.unwrap();
@@ -118,7 +121,7 @@ async fn deadlines_and_an_abort_outlive_the_coordinator() {
     coordinator.stop().await;
     tokio::time::sleep(std::time::Duration::from_secs(2)).await;
 
-    let coordinator = BoxOfOne::start_with_engine(&directory, None).await;
+    let coordinator = StandaloneCoordinator::start_with_engine(&directory, None).await;
     let mut after = client(&coordinator).await;
     let job = status(&mut after, "1").await.unwrap();
     let setup_deadline = job.deadlines.iter().find(|deadline| deadline.state == "Setup").unwrap();
@@ -138,7 +141,7 @@ async fn an_operators_certificate_is_accepted_and_a_nodes_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let authority = Authority::new();
     let tls = Some(authority.tls(&directory));
-    let coordinator = BoxOfOne::start_with_engine(&directory, tls).await;
+    let coordinator = StandaloneCoordinator::start_with_engine(&directory, tls).await;
     let port = coordinator.node_address.unwrap().port();
     let node = authority.channel(port, Some("compute-1")).await.unwrap();
     let refused = WorkloadsClient::new(node).create(create("1", &[])).await.unwrap_err();
@@ -148,8 +151,8 @@ async fn an_operators_certificate_is_accepted_and_a_nodes_is_refused() {
     let unowned = operator.create(create("1", &[])).await.unwrap_err();
     assert_eq!(unowned.code(), Code::InvalidArgument);
     let owned = CreateRequest { user_id: Some(1001), group_id: Some(1002), ..create("1", &[]) };
-    let made = operator.create(owned).await.unwrap().into_inner();
-    assert_eq!((made.user_id, made.group_id), (1001, 1002));
-    assert_eq!(made.deadlines[0].owner, "certificate \"operator\"");
+    let created = operator.create(owned).await.unwrap().into_inner();
+    assert_eq!((created.user_id, created.group_id), (1001, 1002));
+    assert_eq!(created.deadlines[0].owner, "certificate \"operator\"");
     coordinator.stop().await;
 }

@@ -80,7 +80,7 @@ impl Failure {
         Self::new(internal(), panicked.to_string())
     }
 
-    /// Returns the failure with a text that tells the owner to ask the administrators, because only they
+    /// Returns the failure with a user text that ends with [`ASK_ADMINISTRATORS`], because only administrators
     /// can apply the remedy.
     #[must_use]
     pub fn for_operators(self) -> Self {
@@ -130,7 +130,7 @@ impl From<&ObjectError> for Failure {
 impl From<&RecordError> for Failure {
     fn from(error: &RecordError) -> Self {
         Self::new(internal(), chain(error))
-            .with_owner_text("what is mounted cannot be recorded on the node")
+            .with_owner_text("the node cannot record its mounts on disk")
     }
 }
 

@@ -119,13 +119,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn new_processes_replace_the_former_ones() {
+    async fn the_processes_of_a_later_call_replace_those_of_an_earlier_call() {
         let (first, second) = (process(), process());
         let (gone, mut holders) = (id(&first), HolderWatch::default());
         holders.set(&"mount", vec![id(&second)]);
         end(first);
         holders.set(&"mount", vec![gone]);
-        assert_eq!(holders.next_free().await, "mount", "it has ended already");
+        assert_eq!(holders.next_free().await, "mount", "the process has ended already");
         holders.set(&"mount", Vec::new());
         end(second);
         tokio::select! {

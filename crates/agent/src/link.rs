@@ -97,7 +97,7 @@ pub async fn run(
                 // notices it first.
                 if !logged.contains(&why) {
                     log::warn!(
-                        "no connection to the coordinator, everything stays as it is: {why}"
+                        "no connection to the coordinator; mounts stay as they are, and the agent tries to connect again: {why}"
                     );
                     logged.insert(why);
                 }
@@ -131,7 +131,12 @@ async fn serve_connection(
     let mut stream = match opened {
         Ok(Ok(stream)) => stream,
         Ok(Err(end)) => return end,
-        Err(_) => return not_connected(format!("no answer within {} s", ANSWER_TIMEOUT.as_secs())),
+        Err(_) => {
+            return not_connected(format!(
+                "the coordinator did not answer within {} s",
+                ANSWER_TIMEOUT.as_secs()
+            ));
+        }
     };
     outbox.welcome();
     let since = Instant::now();
@@ -196,9 +201,9 @@ async fn open(
 
 fn remedy(error: &(dyn Error + 'static)) -> &'static str {
     if is_tls_error(error) {
-        "is its certificate signed by --ca, and this node's (--certificate, --key) by an authority that the coordinator trusts?"
+        "check that the authority of --ca signed the coordinator's certificate, and that the coordinator trusts the authority of this node's certificate (--certificate, --key)"
     } else {
-        "is it running where --coordinator says?"
+        "check that the coordinator runs at the address of --coordinator"
     }
 }
 

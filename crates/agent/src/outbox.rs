@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_connection_gets_every_report_again_and_the_old_one_nothing() {
+    fn a_new_connection_gets_every_report_again_and_the_old_connection_gets_none() {
         let outbox = Outbox::default();
         let first = outbox.begin();
         outbox.welcome();

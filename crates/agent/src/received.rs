@@ -102,7 +102,7 @@ impl ReceivedMount {
 
     /// Creates the value from the record of an earlier agent, which does not contain the profile.
     pub fn from_record(version: ClientMount) -> Self {
-        let why = "the object is gone, and its NnfStorageProfile with it";
+        let why = "the object was deleted, and its NnfStorageProfile is not known";
         Self::new(version, Err(NoProfile::Missing(why.to_owned())))
     }
 

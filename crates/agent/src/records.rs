@@ -21,9 +21,9 @@ use thiserror::Error;
 pub enum RecordError {
     #[error("metadata.uid: {0}")]
     Uid(NameError),
-    #[error("read {path}, the record of what is mounted")]
+    #[error("read {path}, the record of mounts")]
     Read { path: PathBuf, source: io::Error },
-    #[error("write {path}, the record of what is mounted")]
+    #[error("write {path}, the record of mounts")]
     Write { path: PathBuf, source: io::Error },
 }
 
@@ -32,7 +32,7 @@ pub enum RecordError {
 pub struct MountRecords {
     directory: PathBuf,
     /// The versions of each object that were recorded when the directory was opened.
-    found: Vec<Vec<ClientMount>>,
+    earlier: Vec<Vec<ClientMount>>,
 }
 
 impl MountRecords {
@@ -47,19 +47,19 @@ impl MountRecords {
         let failed = |source| RecordError::Read { path: directory.clone(), source };
         fs::create_dir_all(&directory)
             .map_err(|source| RecordError::Write { path: directory.clone(), source })?;
-        let mut found = Vec::new();
+        let mut earlier = Vec::new();
         for entry in fs::read_dir(&directory).map_err(failed)? {
             let path = entry.map_err(failed)?.path();
             if path.extension().is_some_and(|extension| extension == "json") {
-                found.extend(read(&path)?);
+                earlier.extend(read(&path)?);
             }
         }
-        Ok(Self { directory, found })
+        Ok(Self { directory, earlier })
     }
 
-    /// Returns the records that [`MountRecords::open`] found: the versions of each object, the latest version last.
+    /// Returns the records that [`MountRecords::open`] read: the versions of each object, the latest version last.
     pub fn earlier_records(&self) -> &[Vec<ClientMount>] {
-        &self.found
+        &self.earlier
     }
 
     /// Removes unmounted mounts from an object's record.
@@ -149,7 +149,7 @@ mod tests {
     use crate::testing::Chassis;
 
     /// Returns the records that the next agent reads.
-    fn found(directory: &tempfile::TempDir) -> Vec<Vec<ClientMount>> {
+    fn earlier(directory: &tempfile::TempDir) -> Vec<Vec<ClientMount>> {
         MountRecords::open(directory.path()).unwrap().earlier_records().to_vec()
     }
 
@@ -167,13 +167,13 @@ mod tests {
         let uid = first.metadata.uid.clone().unwrap();
         records.keep(&uid, &[&first]).unwrap();
         records.keep(&uid, &[&first, &second]).unwrap();
-        let read = found(&directory);
+        let read = earlier(&directory);
         let specs: Vec<_> = read.iter().flatten().map(|version| &version.spec).collect();
         assert_eq!(specs, [&first.spec, &second.spec]);
         assert_eq!(read[0][0].metadata.finalizers, first.metadata.finalizers);
         records.keep(&uid, &[]).unwrap();
         records.keep(&uid, &[]).unwrap();
-        assert!(found(&directory).is_empty());
+        assert!(earlier(&directory).is_empty());
     }
 
     #[test]
@@ -185,7 +185,7 @@ mod tests {
         for (name, text) in [("0.json", "{"), ("1.json", "")] {
             fs::write(directory.path().join("mounts").join(name), text).unwrap();
         }
-        assert_eq!(found(&directory).len(), 1);
+        assert_eq!(earlier(&directory).len(), 1);
         assert!(directory.path().join("mounts/0.damaged").exists());
     }
 

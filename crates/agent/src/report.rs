@@ -57,7 +57,7 @@ pub fn error(node: &NodeName, failures: &[Failed]) -> Option<ResourceError> {
 pub fn unreadable(outcome: &Outcome) -> Option<String> {
     let lines = || group_by_text(&outcome.unreadable, |failed| failed.failure.debug.clone());
     (outcome.is_done() && !outcome.unreadable.is_empty())
-        .then(|| format!("unmounted without commands that the profile would give: {}", lines()))
+        .then(|| format!("unmounted without these command lines of the profile: {}", lines()))
 }
 
 /// Returns the type of the combined error: the user's fault only if no failure is internal.
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn user_error_only_when_nothing_else_is_wrong() {
+    fn the_error_type_is_user_only_if_no_failure_is_internal() {
         let mut wrong = failed("/a", Severity::Fatal, "relative");
         wrong.failure.error_type = ErrorType::User;
         assert_eq!(

@@ -56,22 +56,22 @@ pub struct Conflict {
     /// The path of the other object: the same path, a parent directory, or a path within it.
     pub taken: MountPoint,
     /// The object that the path belongs to.
-    pub by: Requester,
+    pub owner: Requester,
     /// Whether the other object is being unmounted.
     pub leaving: bool,
 }
 
 impl fmt::Display for Conflict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { path, taken, by, leaving } = self;
-        write!(f, "mountPath {path} belongs to ClientMount {}/{}", by.namespace, by.name)?;
+        let Self { path, taken, owner, leaving } = self;
+        write!(f, "mountPath {path} belongs to ClientMount {}/{}", owner.namespace, owner.name)?;
         if taken != path {
             write!(f, ", which mounts at {taken}")?;
         }
         if *leaving {
-            f.write_str(": waiting until that one is unmounted")
+            f.write_str(": waiting until that ClientMount is unmounted")
         } else {
-            f.write_str(": use another path, or delete that one first")
+            f.write_str(": use another path, or delete that ClientMount first")
         }
     }
 }
@@ -96,7 +96,7 @@ struct Request {
 }
 
 impl Request {
-    fn all(&self) -> impl Iterator<Item = &MountPoint> {
+    fn all_paths(&self) -> impl Iterator<Item = &MountPoint> {
         self.paths.iter().chain(&self.dropped)
     }
 }
@@ -139,7 +139,7 @@ impl TargetsInUse {
     }
 
     /// Records that an object is mounted: the object keeps its paths until it is released. But if another object got
-    /// these paths while the agent mounted, that object keeps the paths, because no event would tell it of the loss.
+    /// these paths while the agent mounted, that object keeps the paths, because no event would report the loss.
     pub fn set_mounted(&mut self, uid: &str) {
         if self.conflict(uid).is_some() {
             return;
@@ -174,7 +174,7 @@ impl TargetsInUse {
         self.by_uid.values().filter(|other| other.requester.uid != uid).find_map(|other| {
             let (path, taken, leaving) = first_conflict(own, other)?;
             let (path, taken) = (path.clone(), taken.clone());
-            Some(Conflict { path, taken, by: other.requester.clone(), leaving })
+            Some(Conflict { path, taken, owner: other.requester.clone(), leaving })
         })
     }
 
@@ -195,7 +195,8 @@ impl TargetsInUse {
     fn overlapping(&self, uid: &str) -> Vec<String> {
         let Some(own) = self.by_uid.get(uid) else { return Vec::new() };
         let others = self.by_uid.values().filter(|other| {
-            other.requester.uid != uid && first_overlap(own.all(), other.all()).is_some()
+            other.requester.uid != uid
+                && first_overlap(own.all_paths(), other.all_paths()).is_some()
         });
         others.map(|other| other.requester.uid.clone()).collect()
     }

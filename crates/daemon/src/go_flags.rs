@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn flags_are_read_as_go_reads_them() {
-        for (given, read) in [
+        for (arguments, expected) in [
             (&[][..], &[][..]),
             (&["-node-name", "c1"], &["--node-name=c1"][..]),
             (&["--node-name", "c1"], &["--node-name=c1"]),
@@ -123,23 +123,23 @@ mod tests {
             (&["--mock=0"], &["--mock=false"]),
             (&["-mock", "false"], &["--mock=true", "false"]),
         ] {
-            assert_eq!(translated(given), read, "{given:?}");
+            assert_eq!(translated(arguments), expected, "{arguments:?}");
         }
     }
 
     #[test]
     fn the_last_of_repeated_flags_counts() {
-        for (given, read) in [
+        for (arguments, expected) in [
             (&["--mock", "--mock=false"][..], &["--mock=false"][..]),
             (&["-node-name", "a", "-mock", "--node-name=b"], &["--mock=true", "--node-name=b"]),
         ] {
-            assert_eq!(translated(given), read, "{given:?}");
+            assert_eq!(translated(arguments), expected, "{arguments:?}");
         }
     }
 
     #[test]
     fn other_arguments_are_left_to_clap() {
-        for given in [
+        for arguments in [
             &["--node", "c1", "-h", "--log-level=debug"][..],
             &["---mock"],
             &["-mocks", "--mock-file=x"],
@@ -150,7 +150,7 @@ mod tests {
             &["--node-name"],
             &["--mock=perhaps"],
         ] {
-            assert_eq!(translated(given), given, "{given:?}");
+            assert_eq!(translated(arguments), arguments, "{arguments:?}");
         }
     }
 

@@ -19,7 +19,7 @@ use tokio::net::UnixListener;
 #[derive(Debug, Error)]
 pub enum ListenError {
     /// A running process listens on the socket.
-    #[error("listen on {}: another process serves it; stop that one, or choose another path", .0.display())]
+    #[error("listen on {}: another process listens there; stop that process, or choose another path", .0.display())]
     InUse(PathBuf),
     /// At the path is a file or directory, which must not be replaced.
     #[error("listen on {}: the path is a file or directory and not a socket; move it away, or choose another path", .0.display())]
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_socket_without_a_listener_is_replaced_and_one_with_a_listener_is_not() {
+    async fn a_socket_without_a_listener_is_replaced_and_a_socket_with_a_listener_is_not() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("run/s.sock");
         let listening = listen(&path).unwrap();

@@ -118,7 +118,7 @@ mod tests {
     fn an_unusable_configuration_exits_with_two_and_starts_nothing() {
         let wrong: Result<(), _> = Err(io::Error::other("--node: no"));
         let code = run(&QUIET, Threads::One, wrong, |()| async {
-            panic!("it must not start");
+            panic!("a daemon with an invalid configuration must not start");
             #[expect(unreachable_code, reason = "the result's type")]
             Ok::<_, io::Error>(End::Stopped)
         });

@@ -9,7 +9,7 @@ use crate::GoFlag;
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Logs")]
 pub struct ZapArgs {
-    /// --log-level as zap writes it: debug, info, error, panic, or a number: 1 is debug, a larger one trace
+    /// --log-level as zap writes it: debug, info, error, panic, or a number: 1 is debug, a larger number is trace
     #[arg(long, value_name = "LEVEL", value_parser = level, conflicts_with = "log_level")]
     zap_log_level: Option<LevelFilter>,
     #[arg(long, hide = true)]
@@ -41,13 +41,13 @@ impl ZapArgs {
     /// Returns those of the given flags that have no effect in Warren's daemons.
     #[must_use]
     pub fn without_effect(&self) -> Vec<&'static str> {
-        let given = [
+        let flags = [
             ("--zap-devel", self.zap_devel.is_some()),
             ("--zap-encoder", self.zap_encoder.is_some()),
             ("--zap-stacktrace-level", self.zap_stacktrace_level.is_some()),
             ("--zap-time-encoding", self.zap_time_encoding.is_some()),
         ];
-        given.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag).collect()
+        flags.into_iter().filter(|(_, is_given)| *is_given).map(|(flag, _)| flag).collect()
     }
 }
 
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_are_those_of_zap() {
+    fn zaps_levels_are_converted() {
         for (text, level) in [
             ("debug", LevelFilter::Debug),
             ("info", LevelFilter::Info),

@@ -99,7 +99,7 @@ fn take_logged() -> Vec<Level> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_oldest_pending_connections_are_closed_and_those_with_a_request_stay() {
+async fn the_oldest_pending_connections_are_closed_and_connections_with_a_request_stay_open() {
     let mut server = Server::new(16, 2);
     let mut active = server.connect_and_request().await;
     let mut pending = Vec::new();

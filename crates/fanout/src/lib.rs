@@ -5,7 +5,7 @@
 //! API ◄─ write_back ◄─ report ◄────── node
 //! ```
 //! The fanout also watches profiles. If the watch does not know a profile, the fanout reads the profile from the API
-//! before it tells a node that the profile is missing.
+//! before it reports to a node that the profile is missing.
 //!
 //! Guarantees:
 //! * A node receives a ClientMount, even an invalid one, only after the object carries the finalizer.

@@ -195,7 +195,7 @@ pub(crate) fn parse_status(status: &[u8], object: &MountObject) -> Result<Value,
     Ok(status)
 }
 
-/// Returns the status that tells the user why an object is sent to no node.
+/// Returns the status of an object that is sent to no node, with the reason for the user.
 pub(crate) fn refused_status(object: &MountObject, why: &str) -> Value {
     let mounts = vec![json!({"state": object.desired_state, "ready": false}); object.mounts];
     let error = json!({

@@ -82,7 +82,7 @@ fn key(object: &DynamicObject) -> Key {
 
 /// Reads an object. Returns `None` for an object that cannot be read, and logs the reason.
 fn read<T>(item: Item<DynamicObject>, read: fn(DynamicObject) -> Result<T, String>) -> Option<T> {
-    read(item.ok()?).map_err(|error| log::warn!(error; "skip an object")).ok()
+    read(item.ok()?).map_err(|error| log::warn!(error; "skip an object that cannot be read")).ok()
 }
 
 fn read_all<T>(

@@ -172,7 +172,7 @@ impl Writer {
             }
             Ok(object) => self.exchange.refresh_mount(object),
             Err(error) => {
-                log::warn!(error:% = error; "skip the answer to a write");
+                log::warn!(error:% = error; "ignore the API's answer to a write, which cannot be read");
                 false
             }
         }

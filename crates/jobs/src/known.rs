@@ -40,7 +40,7 @@ struct State {
     /// Number of the newest question that was opened before the last list of all Workflows was requested.
     listed: u64,
     /// By Workflow: number of the newest question that was opened before the Workflow's Computes were last read.
-    looked: BTreeMap<WorkflowKey, u64>,
+    computes_read: BTreeMap<WorkflowKey, u64>,
     /// Whether a question waits for a list of all Workflows.
     wants_list: bool,
     /// Workflows whose Computes a question waits for.
@@ -51,15 +51,15 @@ struct State {
 
 /// A request to the API for all Workflows, and for the Computes of some Workflows.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Look {
+pub(crate) struct ListRequest {
     /// Number of the newest question at the time of the request.
-    upto: u64,
+    newest_question: u64,
     pub(crate) computes: BTreeSet<WorkflowKey>,
 }
 
 impl Jobs {
     /// Registers a question, and returns its number.
-    pub fn ask(&self) -> Ticket {
+    pub fn register_question(&self) -> Ticket {
         let mut state = self.lock();
         state.questions += 1;
         Ticket(state.questions)
@@ -100,7 +100,7 @@ impl Jobs {
         self.change(|state| {
             state.workflows =
                 workflows.into_iter().map(|known| (known.key(), Arc::new(known))).collect();
-            state.ask_again();
+            state.forget_certain_answers();
             true
         });
     }
@@ -113,7 +113,7 @@ impl Jobs {
     /// Removes the Computes of a Workflow after the deletion of that Computes object.
     pub fn remove_computes(&self, key: &WorkflowKey) {
         self.change(|state| {
-            state.looked.remove(key);
+            state.computes_read.remove(key);
             state.computes.remove(key).is_some()
         });
     }
@@ -122,25 +122,25 @@ impl Jobs {
     pub fn replace_computes(&self, computes: BTreeMap<WorkflowKey, Computes>) {
         self.change(|state| {
             state.computes = computes;
-            state.ask_again();
+            state.forget_certain_answers();
             true
         });
     }
 
     /// Waits for a question that needs a request, and returns the request.
-    pub(crate) async fn next_look(&self) -> Look {
+    pub(crate) async fn next_request(&self) -> ListRequest {
         loop {
-            if let Some(look) = self.lock().take_look() {
-                return look;
+            if let Some(request) = self.lock().take_request() {
+                return request;
             }
             self.wanted.notified().await;
         }
     }
 
     /// Stores the API's answer to a request: all Workflows, and the Computes of some Workflows.
-    pub(crate) fn look_answered(
+    pub(crate) fn request_answered(
         &self,
-        look: &Look,
+        request: &ListRequest,
         workflows: Vec<Workflow>,
         computes: BTreeMap<WorkflowKey, Option<Computes>>,
     ) {
@@ -149,13 +149,13 @@ impl Jobs {
             for workflow in workflows {
                 state.put(workflow);
             }
-            state.listed = state.listed.max(look.upto);
+            state.listed = state.listed.max(request.newest_question);
             for (key, found) in computes {
                 match found {
                     Some(found) => drop(state.put_computes(key.clone(), found)),
                     None => drop(state.computes.remove(&key)),
                 }
-                state.looked.insert(key, look.upto);
+                state.computes_read.insert(key, request.newest_question);
             }
             state.failing = None;
             true
@@ -163,13 +163,13 @@ impl Jobs {
     }
 
     /// Records that the API did not answer, and queues the request again. Returns whether the reason is new.
-    pub(crate) fn look_failed(&self, look: Look, why: String) -> bool {
+    pub(crate) fn request_failed(&self, request: ListRequest, why: String) -> bool {
         let mut is_new = false;
         self.change(|state| {
             is_new = state.failing.as_ref() != Some(&why);
             state.failing = Some(why);
             state.wants_list = true;
-            state.wants_computes.extend(look.computes);
+            state.wants_computes.extend(request.computes);
             is_new
         });
         is_new
@@ -190,9 +190,9 @@ impl Jobs {
 impl State {
     /// Forgets which questions were answered for certain, so that open questions request lists again: a list that the
     /// watch delivers may be older than earlier answers.
-    fn ask_again(&mut self) {
+    fn forget_certain_answers(&mut self) {
         self.listed = 0;
-        self.looked.clear();
+        self.computes_read.clear();
     }
 
     fn put(&mut self, workflow: Workflow) -> bool {
@@ -216,12 +216,15 @@ impl State {
         is_new
     }
 
-    fn take_look(&mut self) -> Option<Look> {
+    fn take_request(&mut self) -> Option<ListRequest> {
         if !std::mem::take(&mut self.wants_list) {
             return None;
         }
-        self.looked.retain(|key, _| self.workflows.contains_key(key));
-        Some(Look { upto: self.questions, computes: std::mem::take(&mut self.wants_computes) })
+        self.computes_read.retain(|key, _| self.workflows.contains_key(key));
+        Some(ListRequest {
+            newest_question: self.questions,
+            computes: std::mem::take(&mut self.wants_computes),
+        })
     }
 
     /// Returns the answer, and whether a request to the API may give a better answer.
@@ -256,7 +259,7 @@ impl State {
         if !has_reached(&workflow.state.desired_state, PRE_RUN) {
             return (known(workflow, Assignment::Unassigned), false);
         }
-        if self.looked.get(&key).is_some_and(|looked| *looked >= ticket.0) {
+        if self.computes_read.get(&key).is_some_and(|computes_read| *computes_read >= ticket.0) {
             return (known(workflow, Assignment::AssignedToOthers), false);
         }
         self.wants_list = true;
@@ -266,7 +269,7 @@ impl State {
 
     fn uncertain(&self) -> JobState {
         let why = self.failing.clone();
-        let why = why.unwrap_or_else(|| "the API is being asked for the Workflow".to_owned());
+        let why = why.unwrap_or_else(|| "the Workflow is being read from the API".to_owned());
         JobState { knowledge: Knowledge::Uncertain.into(), why, ..JobState::default() }
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! API ─ watch ─► Jobs ─ state ─► node that waits for a job
-//! API ─ look ──►   (before an answer that a job does not exist, or has no mounts on this node)
+//! API ─ list ──►   (before an answer that a job does not exist, or has no mounts on this node)
 //! ```
 //! The Workflows and Computes may be written by the sites' controllers or by Warren's engine: the answers are the same.
 //!
@@ -17,15 +17,15 @@
 //! requests PreRun, in this order.
 
 mod known;
-mod look;
 mod name;
 mod questions;
+mod requests;
 mod watch;
 mod workflow;
 
 pub use known::Jobs;
-pub use look::look;
 pub use name::{Identity, describe};
 pub use questions::Questions;
+pub use requests::send_requests;
 pub use watch::{computes, workflows};
 pub use workflow::{Computes, Workflow, directives_without_mount, has_reached};

@@ -131,7 +131,7 @@ mod tests {
     fn a_workflow_matches_each_name_of_its_job_and_no_other() {
         let flux = Identity { namespace: "default", name: "fluxjob-1", job_id: "f2" };
         let slurm = Identity { namespace: "default", name: "bb42", job_id: "42" };
-        for (own, meant, found) in [
+        for (own, job_name, found) in [
             (flux, "f2", true),
             (flux, "ƒ2", true),
             (flux, "1", true),
@@ -143,18 +143,18 @@ mod tests {
             (slurm, "042", true),
             (slurm, "bb4", false),
         ] {
-            assert_eq!(own.matches(&job(meant)), found, "{meant} and {own:?}");
+            assert_eq!(own.matches(&job(job_name)), found, "{job_name} and {own:?}");
         }
     }
 
     #[test]
     fn a_workflow_matches_its_name_and_namespace() {
         let own = Identity { namespace: "default", name: "w", job_id: "7" };
-        for (meant, found) in
+        for (job_name, found) in
             [("w", true), ("default/w", true), ("other/w", false), ("7", false), ("", false)]
         {
-            let meant = JobName { name: Some(Name::Workflow(meant.to_owned())) };
-            assert_eq!(own.matches(&meant), found, "{meant:?}");
+            let job_name = JobName { name: Some(Name::Workflow(job_name.to_owned())) };
+            assert_eq!(own.matches(&job_name), found, "{job_name:?}");
         }
     }
 }

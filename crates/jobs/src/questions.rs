@@ -36,7 +36,7 @@ impl Questions {
 
     /// Opens a question about a job; without a job, the question is about all ClientMounts of the node.
     pub fn open(&mut self, id: u64, job: Option<JobName>) {
-        self.open.insert(id, Question { job, ticket: self.jobs.ask(), answer: None });
+        self.open.insert(id, Question { job, ticket: self.jobs.register_question(), answer: None });
     }
 
     pub fn close(&mut self, id: u64) {

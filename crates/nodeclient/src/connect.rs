@@ -12,7 +12,7 @@ use crate::failure::Failure;
 /// Opens a gRPC channel over a unix socket.
 ///
 /// # Errors
-/// If no daemon listens on the socket. `remedy` tells the user what to do in this case.
+/// If no daemon listens on the socket. `remedy` is the advice for the user in this case.
 pub async fn channel_over_unix(path: &Path, remedy: &str) -> Result<Channel, Failure> {
     let stream = connect(path, remedy).await?;
     // Gives tonic the connection that was made above, and no second connection: a lost connection is not replaced.

@@ -149,6 +149,6 @@ mod tests {
         let taken = directory.path().join("taken");
         fs::create_dir(&taken).unwrap();
         assert!(write(&taken, &env(&[("A", "1")]), None).is_err());
-        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "no draft stays");
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "no temporary file is left");
     }
 }

@@ -8,10 +8,9 @@ use serde_json::{Value, json};
 use crate::exit::Exit;
 
 /// Remedy when the user may not open a unix socket.
-const LOCKED: &str =
-    "the socket is for root and the daemon's own user: run it with sudo, or as that user";
+const LOCKED: &str = "only root and the daemon's own user may use the socket: run the command with sudo, or as that user";
 /// Remedy when the server closed the connection.
-const CLOSED: &str = "the other side closed the connection: a unix socket accepts only root and the daemon's own user (run it with sudo); otherwise see the daemon's log";
+const CLOSED: &str = "the server closed the connection: a unix socket accepts only root and the daemon's own user (run the command with sudo); for another cause see the daemon's log";
 
 /// Remedy of a failure that has details, and for which no other remedy is known.
 const MORE: &str = "--verbose prints the messages of objects and nodes";

@@ -38,7 +38,7 @@ fn to_exit(output: Output, work: impl Future<Output = Result<Exit, Failure>>) ->
             runtime.shutdown_background();
             result
         }
-        Err(error) => Err(Failure::new(Exit::Failed, "start").because(&error)),
+        Err(error) => Err(Failure::new(Exit::Failed, "start the command").because(&error)),
     };
     match result {
         Ok(exit) => exit.into(),
@@ -70,7 +70,7 @@ where
     });
     let why = tokio::select! {
         result = &mut verb => return result.unwrap_or_else(|panicked| {
-            Some(Err(Failure::new(Exit::Failed, "a defect of this command").because(&panicked)))
+            Some(Err(Failure::new(Exit::Failed, "this command panicked, which is a defect").because(&panicked)))
         }).unwrap_or(Ok(Exit::Cancelled)),
         _ = interrupted.recv() => "interrupted",
         _ = terminated.recv() => "ended by SIGTERM",

@@ -44,7 +44,7 @@ pub(crate) fn table(output: Output, mounts: &[MountLine]) -> Result<(), Failure>
     let rows: Vec<_> = mounts.iter().map(row).collect();
     output.table(&HEADER.map(str::to_owned), &rows)?;
     for (line, holder) in
-        mounts.iter().flat_map(|mount| mount.holders.iter().map(move |by| (mount, by)))
+        mounts.iter().flat_map(|mount| mount.holders.iter().map(move |holder| (mount, holder)))
     {
         output.line(&format!("{} is held by {}", line.path, holder_text(holder)))?;
     }

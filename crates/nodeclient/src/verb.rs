@@ -191,7 +191,7 @@ mod tests {
         };
         assert_eq!(mount.waiting.deadline, Duration::from_secs(90));
         assert_eq!(JobName::from(mount.waiting.job).name, Some(Name::Job("ƒ2".to_owned())));
-        for (words, told) in [
+        for (words, part) in [
             (&["mount"][..], "--job"),
             (&["mount", "--job", "1", "--workflow", "w"], "cannot be used with"),
             (&["unmount", "--job", "1", "--on-timeout", "force"], "lazy"),
@@ -199,7 +199,7 @@ mod tests {
             (&["mount", "--job", "1", "--deadline", "8d"], "up to 7 days"),
         ] {
             let error = parse(words).unwrap_err();
-            assert!(error.contains(told), "{words:?}: {error}");
+            assert!(error.contains(part), "{words:?}: {error}");
         }
         assert!(parse(&["status"]).is_ok() && parse(&["plan", "--workflow", "a/b"]).is_ok());
     }

@@ -24,7 +24,7 @@ pub enum Unreached {
     Ending,
     #[error("the workflow was deleted meanwhile")]
     Deleted,
-    #[error("the watch ended")]
+    #[error("the watch on the workflow ended: try again")]
     WatchEnded,
 }
 
@@ -108,14 +108,14 @@ impl Flow {
         let mut events = std::pin::pin!(self.events());
         let mut reported = String::new();
         loop {
-            let seen = tokio::select! {
-                seen = events.next() => seen.ok_or(Unreached::WatchEnded)?,
+            let event = tokio::select! {
+                event = events.next() => event.ok_or(Unreached::WatchEnded)?,
                 () = sleep_until(deadline) => return Err(Unreached::Late),
             };
-            match seen {
-                Seen::Trouble(error) => report(&format!("{error}; trying again")),
-                Seen::Gone => return Err(Unreached::Deleted),
-                Seen::Workflow(workflow) => match progress(&workflow, state) {
+            match event {
+                FlowEvent::Trouble(error) => report(&format!("{error}; trying again")),
+                FlowEvent::Gone => return Err(Unreached::Deleted),
+                FlowEvent::Workflow(workflow) => match progress(&workflow, state) {
                     Progress::Reached => return Ok(*workflow),
                     Progress::Failed(message) => return Err(Unreached::Failed(message)),
                     Progress::Ending => return Err(Unreached::Ending),
@@ -156,10 +156,10 @@ impl Flow {
         let mut events = std::pin::pin!(self.events());
         loop {
             tokio::select! {
-                seen = events.next() => match seen.ok_or(Unreached::WatchEnded)? {
-                    Seen::Gone => return Ok(()),
-                    Seen::Workflow(_) => {}
-                    Seen::Trouble(error) => report(&format!("{error}; trying again")),
+                event = events.next() => match event.ok_or(Unreached::WatchEnded)? {
+                    FlowEvent::Gone => return Ok(()),
+                    FlowEvent::Workflow(_) => {}
+                    FlowEvent::Trouble(error) => report(&format!("{error}; trying again")),
                 },
                 () = sleep_until(deadline) => return Err(Unreached::Late),
             }
@@ -167,26 +167,26 @@ impl Flow {
     }
 
     /// Returns a stream of the Workflow's versions, which also reports the deletion of the Workflow.
-    pub fn events(&self) -> impl Stream<Item = Seen> + Send + use<> {
+    pub fn events(&self) -> impl Stream<Item = FlowEvent> + Send + use<> {
         let config = watcher::Config::default().fields(&format!("metadata.name={}", self.name));
         let mut is_listed = false;
-        let seen = move |event| {
-            let seen = match event {
+        let to_flow_event = move |event| {
+            let flow_event = match event {
                 Ok(Event::Init) => {
                     is_listed = false;
                     None
                 }
                 Ok(Event::InitApply(workflow) | Event::Apply(workflow)) => {
                     is_listed = true;
-                    Some(Seen::Workflow(Box::new(workflow)))
+                    Some(FlowEvent::Workflow(Box::new(workflow)))
                 }
-                Ok(Event::InitDone) => (!is_listed).then_some(Seen::Gone),
-                Ok(Event::Delete(_)) => Some(Seen::Gone),
-                Err(error) => Some(Seen::Trouble(error)),
+                Ok(Event::InitDone) => (!is_listed).then_some(FlowEvent::Gone),
+                Ok(Event::Delete(_)) => Some(FlowEvent::Gone),
+                Err(error) => Some(FlowEvent::Trouble(error)),
             };
-            std::future::ready(seen)
+            std::future::ready(flow_event)
         };
-        watch(self.api.clone(), config).backoff(WatchBackoff::default()).filter_map(seen)
+        watch(self.api.clone(), config).backoff(WatchBackoff::default()).filter_map(to_flow_event)
     }
 
     fn refused(&self, verb: &str, source: kube::Error) -> Refused {
@@ -206,7 +206,7 @@ fn spec_patch(state: &WorkflowState, hurry: bool) -> Value {
 
 /// An event of a watch of one Workflow.
 #[derive(Debug)]
-pub enum Seen {
+pub enum FlowEvent {
     Workflow(Box<Workflow>),
     Gone,
     /// The watch failed, and will be retried.

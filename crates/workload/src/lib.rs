@@ -10,7 +10,7 @@ mod progress;
 mod refused;
 pub mod waits;
 
-pub use flow::{Flow, Seen, Unreached, job};
+pub use flow::{Flow, FlowEvent, Unreached, job};
 pub use gather::{Member, Objects, gather, kinds};
 pub use progress::{Progress, computes_of, is_ending, progress};
 pub use refused::Refused;

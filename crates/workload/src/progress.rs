@@ -28,12 +28,16 @@ pub fn progress(workflow: &Workflow, state: &WorkflowState) -> Progress {
     let Some(status) =
         workflow.status.as_ref().filter(|status| status.state.as_ref() == Some(state))
     else {
-        return Progress::Waiting("not begun".to_owned());
+        return Progress::Waiting("the state has not begun".to_owned());
     };
     if status.ready {
         return Progress::Reached;
     }
-    let message = if status.message.is_empty() { "no reason is given" } else { &status.message };
+    let message = if status.message.is_empty() {
+        "the workflow engine gives no reason"
+    } else {
+        &status.message
+    };
     match &status.status {
         Some(WorkflowStatusKind::Error) => Progress::Failed(message.to_owned()),
         _ => Progress::Waiting(message.to_owned()),
@@ -85,7 +89,7 @@ mod tests {
             Progress::Reached
         );
         let before = json!({"state": "Proposal", "ready": true, "status": "Completed"});
-        assert_eq!(judge(before), Progress::Waiting("not begun".to_owned()));
+        assert_eq!(judge(before), Progress::Waiting("the state has not begun".to_owned()));
         let error = json!({"state": "Setup", "ready": false, "status": "Error", "message": "DW Directive 0: no"});
         assert_eq!(judge(error), Progress::Failed("DW Directive 0: no".to_owned()));
         let later = json!({"state": "Setup", "ready": false, "status": "TransientCondition", "message": "m"});

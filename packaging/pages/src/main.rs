@@ -36,7 +36,8 @@ fn main() -> anyhow::Result<()> {
 
 /// Writes a page into `man/manN/`, where N is the section that the file's name ends with.
 fn write(directory: &Path, file: &str, text: &str) -> anyhow::Result<()> {
-    let section = file.rsplit('.').next().context("a section")?;
+    let section =
+        file.rsplit('.').next().with_context(|| format!("the file name {file} has no section"))?;
     let directory = directory.join(format!("man/man{section}"));
     fs::create_dir_all(&directory).with_context(|| format!("make {}", directory.display()))?;
     let path = directory.join(file);

@@ -17,7 +17,7 @@ pub(crate) fn filled_in(page: &str, programs: &[Program]) -> anyhow::Result<Stri
     for program in programs {
         page = page.replace(&marker(program), &table(program)?);
     }
-    ensure!(!page.contains("VARIABLES "), "a marker that names no program");
+    ensure!(!page.contains("VARIABLES "), "a marker VARIABLES in a manual page names no program");
     Ok(page)
 }
 

@@ -68,7 +68,7 @@ fn a_reference_is_the_worker_s_value_or_the_launcher_s_default() {
 }
 
 #[test]
-fn a_variable_may_refer_to_an_earlier_one() {
+fn a_variable_may_refer_to_an_earlier_variable() {
     let command = parse("A=x; B=${A:-y}; c");
     let environment = command.environment(|_| Some("own".to_owned()));
     assert_eq!(environment[1], ("B".to_owned(), "x".to_owned()));

@@ -130,7 +130,7 @@ fn is_zombie(process: i32) -> bool {
 }
 
 #[tokio::test]
-async fn keys_of_another_run_are_rejected_by_both_ends() {
+async fn launcher_and_worker_reject_the_keys_of_another_run() {
     let directory = tempfile::tempdir().unwrap();
     let (a, b) = (directory.path().join("a"), directory.path().join("b"));
     let worker = worker(keys(&a)).await;
@@ -162,7 +162,7 @@ async fn a_worker_rejects_a_launcher_with_its_authority_but_other_keys() {
 }
 
 #[tokio::test]
-async fn connections_without_keys_keep_no_launcher_away() {
+async fn connections_without_keys_do_not_keep_a_launcher_from_its_worker() {
     let directory = tempfile::tempdir().unwrap();
     let mut worker = worker(keys(directory.path())).await;
     let mut silent = Vec::new();

@@ -54,7 +54,7 @@ fn ranks_and_daemons_may_use_the_grace_period_of_their_pod() {
 }
 
 #[test]
-fn a_peer_that_vanishes_is_noticed_at_both_ends() {
+fn launcher_and_worker_notice_a_peer_that_vanishes() {
     if !gate::mpi() {
         return;
     }

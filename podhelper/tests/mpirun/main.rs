@@ -62,7 +62,7 @@ fn ranks_run_on_the_planned_hosts_without_api_calls() {
     assert_eq!(map(&outcome), placed, "{outcome:?}");
     let outcome = scene.launch(&mpirun(&["-n", "2", "--map-by", "node"])).unwrap();
     assert_eq!(map(&outcome), expected([("0", first), ("1", second)]), "{outcome:?}");
-    assert_eq!(scene.api_calls(), 1, "pods asked the API for something");
+    assert_eq!(scene.api_calls(), 1, "no pod calls the API by itself");
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn ranks_of_mpich_run_on_the_planned_hosts() {
     let (first, second) = ("demo-worker-0 1050", "demo-worker-1 1050");
     let placed = expected([("0", first), ("1", first), ("2", second), ("3", second)]);
     assert_eq!(map(&outcome), placed, "{outcome:?}");
-    assert_eq!(scene.api_calls(), 0, "pods asked the API for something");
+    assert_eq!(scene.api_calls(), 0, "no pod calls the API by itself");
 }
 
 #[test]
@@ -173,8 +173,8 @@ fn no_shell_on_a_worker_interprets_the_user_s_words() {
     let mut scene = Scene::new(1, 1, PATIENCE);
     scene.start_workers();
     // The file's path in a pod, and its path on this machine.
-    let (made, path) = ("/nnf/scratch/made", scene.path("nnf/scratch/made"));
-    let shell = format!("$(touch {made})");
+    let (path_in_pod, path) = ("/nnf/scratch/touched", scene.path("nnf/scratch/touched"));
+    let shell = format!("$(touch {path_in_pod})");
     let outcome = scene.launch(&["mpirun", "printf", "%s", &shell]).unwrap();
     let same = format!("$(touch {})", path.display());
     assert_eq!(outcome.output, same, "a rank receives its words unchanged: {outcome:?}");
@@ -182,11 +182,11 @@ fn no_shell_on_a_worker_interprets_the_user_s_words() {
     let outcome = scene.main(&["mpirun", "--mca", "orte_any", &shell, "true"]);
     assert!(!outcome.status.success(), "{outcome:?}");
     assert!(outcome.errors.contains("no shell runs on a worker"), "{outcome:?}");
-    let outcome = scene.main(&["/nnf/bin/rsh", HOST, &format!("true; touch {made}")]);
+    let outcome = scene.main(&["/nnf/bin/rsh", HOST, &format!("true; touch {path_in_pod}")]);
     assert!(!outcome.status.success(), "{outcome:?}");
     assert!(outcome.errors.contains("before the command sets no variable"), "{outcome:?}");
     assert!(!path.exists(), "a shell created the file");
-    let outcome = scene.main(&["/nnf/bin/rsh", HOST, &format!("touch {made}")]);
+    let outcome = scene.main(&["/nnf/bin/rsh", HOST, &format!("touch {path_in_pod}")]);
     assert!(
         outcome.status.success() && path.exists(),
         "a command without shell characters runs: {outcome:?}"

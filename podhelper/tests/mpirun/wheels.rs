@@ -32,7 +32,7 @@ impl Mpi {
         let says = format!("echo {} $(hostname) $(id -u)", self.rank);
         let ranks = (slots * (workers + usize::from(with_launcher))).to_string();
         let outcome = scene.launch(&[&mpirun, "-n", &ranks, "sh", "-c", &says]).unwrap();
-        assert_eq!(scene.api_calls(), 0, "pods asked the API for something");
+        assert_eq!(scene.api_calls(), 0, "no pod calls the API by itself");
         outcome
     }
 }

@@ -389,12 +389,14 @@ fn ready(kubeconfig: &Path) -> anyhow::Result<()> {
 /// blocking is not allowed.
 ///
 /// # Errors
-/// Returns the error of `asked`, or an error when `asked` panics.
-pub fn alone<T: Send>(asked: impl Future<Output = anyhow::Result<T>> + Send) -> anyhow::Result<T> {
+/// Returns the error of `request`, or an error when `request` panics.
+pub fn alone<T: Send>(
+    request: impl Future<Output = anyhow::Result<T>> + Send,
+) -> anyhow::Result<T> {
     let wait =
-        || tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(asked);
+        || tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(request);
     thread::scope(|scope| scope.spawn(wait).join())
-        .map_err(|_| anyhow::anyhow!("asking a server panicked"))?
+        .map_err(|_| anyhow::anyhow!("the request to a server panicked"))?
 }
 
 /// Returns the last lines of a log, for an error's text: the log's directory may be deleted before the error is read.

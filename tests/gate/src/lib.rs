@@ -268,7 +268,10 @@ pub fn open(suite: &str, missing: Option<&str>) -> bool {
         );
     }
     let Some(why) = missing else { return true };
-    assert!(!required.contains(&suite), "suite {suite} was asked for and cannot run: {why}");
+    assert!(
+        !required.contains(&suite),
+        "suite {suite} is required by WARREN_TEST_REQUIRE and cannot run: {why}"
+    );
     print_skip(suite, why);
     false
 }

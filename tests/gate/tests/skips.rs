@@ -49,8 +49,11 @@ fn continuous_integration_requires_the_suites_that_need_other_programs() {
 #[test]
 fn a_required_suite_that_cannot_run_fails_and_so_does_an_unknown_one() {
     for (required, why) in [
-        ("clock", "suite clock was asked for and cannot run: there is no time"),
-        ("root,clock", "was asked for"),
+        (
+            "clock",
+            "suite clock is required by WARREN_TEST_REQUIRE and cannot run: there is no time",
+        ),
+        ("root,clock", "is required by"),
         ("clok", "there is no suite \"clok\""),
     ] {
         let output = run(required);

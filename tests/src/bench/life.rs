@@ -184,22 +184,22 @@ impl Lives {
     }
 
     async fn live(&self, mount: &DynamicObject) -> anyhow::Result<Life> {
-        let name = mount.metadata.name.clone().context("a name")?;
+        let name = mount.metadata.name.clone().context("the ClientMount has no name")?;
         let mut events = self.api.watch(&WatchParams::default(), "").await?.boxed();
         let begun = Instant::now();
         self.create(mount).await?;
         let created = millis(begun.elapsed());
-        let (mut ready, mut seen) = (None, 0.0);
+        let (mut ready, mut event_count) = (None, 0.0);
         loop {
             let event = tokio::time::timeout(PATIENCE, events.try_next())
                 .await
                 .context("wait for the mount")??;
             match event.context("the watch ended")? {
                 WatchEvent::Added(object) if object.metadata.name.as_ref() == Some(&name) => {
-                    seen += 1.0;
+                    event_count += 1.0;
                 }
                 WatchEvent::Modified(object) if object.metadata.name.as_ref() == Some(&name) => {
-                    seen += 1.0;
+                    event_count += 1.0;
                     if is_in_state(&object, "mounted") && ready.is_none() {
                         ready = Some(millis(begun.elapsed()));
                         let unmount = json!({"spec": {"desiredState": "unmounted"}});
@@ -213,8 +213,8 @@ impl Lives {
                     }
                 }
                 WatchEvent::Deleted(object) if object.metadata.name.as_ref() == Some(&name) => {
-                    let ready = ready.context("it was never ready")?;
-                    return Ok(Life { created, ready, events: seen + 1.0 });
+                    let ready = ready.context("the ClientMount was never ready")?;
+                    return Ok(Life { created, ready, events: event_count + 1.0 });
                 }
                 _ => {}
             }

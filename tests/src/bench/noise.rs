@@ -191,7 +191,7 @@ impl Compute {
             ensure!(output.status.success(), "a rank failed: {}", output.status);
             first = first.or(Some(output.stdout));
         }
-        serde_json::from_slice(&first.context("no rank")?).context("read what a rank saw")
+        serde_json::from_slice(&first.context("no rank")?).context("read the figures of a rank")
     }
 }
 

@@ -16,7 +16,8 @@ fn main() -> ExitCode {
     let outcome = match words[..] {
         ["xfs"] => lives::xfs(2),
         ["raw"] => lives::raw(),
-        ["crash"] => crash::all_in_one_life(1).map(|deaths| say(&format!("deaths {deaths}"))),
+        ["crash"] => crash::kill_after_every_step_of_one_job(1)
+            .map(|deaths| say(&format!("deaths {deaths}"))),
         ["until-written", directory] => {
             lives::until_written(Path::new(directory)).and_then(|run| {
                 say(&run.prints(&["get", "nnfnode", "nnf-nlc", "-n", "rabbit-1", "--json"])?);

@@ -65,7 +65,8 @@ impl RunningJob {
         run.narrator.typed(&typed);
         argv.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut warren = argv.spawn().context("start warren run")?;
-        let stderr = BufReader::new(warren.stderr.take().context("its stderr")?);
+        let stderr =
+            BufReader::new(warren.stderr.take().context("warren run has no standard error")?);
         Ok(Self { warren, stderr, gate })
     }
 
@@ -77,7 +78,8 @@ impl RunningJob {
         let mut line = String::new();
         while !line.contains("PreRun") {
             line.clear();
-            let length = self.stderr.read_line(&mut line).context("read what warren run says")?;
+            let length =
+                self.stderr.read_line(&mut line).context("read the output of warren run")?;
             ensure!(length > 0, "warren run ended early: {:?}", self.warren.wait());
             run.narrator.note(&line);
         }
@@ -100,7 +102,7 @@ impl RunningJob {
     pub fn finish(self, run: &Run<Screen>) -> anyhow::Result<()> {
         fs::write(self.gate.join("open"), "").context("open the gate")?;
         for line in self.stderr.lines() {
-            run.narrator.note(&line.context("read what warren run says")?);
+            run.narrator.note(&line.context("read the output of warren run")?);
         }
         let output = self.warren.wait_with_output().context("wait for warren run")?;
         run.narrator.note(&String::from_utf8_lossy(&output.stdout));

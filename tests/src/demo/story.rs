@@ -10,7 +10,7 @@ use crate::run::{Narrator, Run};
 ///
 /// # Errors
 /// When a chapter fails.
-pub fn tell(run: &mut Run<Screen>) -> anyhow::Result<()> {
+pub fn run_chapters(run: &mut Run<Screen>) -> anyhow::Result<()> {
     run.narrator.chapter("describe the system: rabbit-1 and the computes of its chassis");
     run.describe_system()?;
     run.cluster.wait_for_drives()?;

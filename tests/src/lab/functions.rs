@@ -43,7 +43,7 @@ done
 "#;
 
 /// Script that prints the identities of the namespaces that a computer sees.
-pub const SEEN: &str = r#"
+pub const LIST_NAMESPACES: &str = r#"
 for each in /sys/block/nvme*; do
     # A hidden block device is only one path to a disk (NVMe multipath).
     [ "$(cat $each/hidden 2>/dev/null)" = 0 ] && cat $each/nguid

@@ -51,7 +51,8 @@ impl Guest {
     pub fn switch_on(bench: &Bench, machine: Machine) -> anyhow::Result<Self> {
         let directory = bench.directory().join(&machine.name);
         fs::create_dir_all(directory.join("exchange")).context("make the guest's directory")?;
-        forget_jobs(&directory.join("exchange")).context("forget an earlier boot's scripts")?;
+        forget_jobs(&directory.join("exchange"))
+            .context("delete the scripts of an earlier boot")?;
         for (file, bytes) in machine.media(&directory) {
             // An existing file is the medium of a drive that was switched off.
             File::options()

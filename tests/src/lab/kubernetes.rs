@@ -160,8 +160,10 @@ pub fn install(bench: &Bench, cluster: &mut Cluster) -> anyhow::Result<()> {
         compute.run(HOSTS, LONG)?;
     }
     let exchange = cluster.rabbit.exchange();
-    let programs = fs::read_dir(bench.assets().kubernetes()?).context("list its programs")?;
-    let programs = programs.map(|program| Ok(program.context("list its programs")?.path()));
+    let programs =
+        fs::read_dir(bench.assets().kubernetes()?).context("list the programs of Kubernetes")?;
+    let programs =
+        programs.map(|program| Ok(program.context("list the programs of Kubernetes")?.path()));
     hand_over(&exchange.join("kube"), programs.collect::<anyhow::Result<Vec<_>>>()?)?;
     let packaging = Path::new(env!("CARGO_MANIFEST_DIR")).join("../packaging/kubernetes");
     hand_over(&exchange.join("rights"), RIGHTS.map(|file| packaging.join(file)))?;

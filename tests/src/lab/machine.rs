@@ -72,12 +72,12 @@ impl Machine {
     #[must_use]
     pub fn compute(index: u16, bench: &Bench, rabbit: &Self) -> Self {
         let guest = bench.directory().join(&rabbit.name);
-        let seen = |drive: &Drive| Drive {
+        let shared_drive = |drive: &Drive| Drive {
             virtual_functions: 0,
             elsewhere: Some(Elsewhere { guest: guest.clone(), controller: index + 2 }),
             ..drive.clone()
         };
-        let drives = rabbit.drives.iter().map(seen).collect();
+        let drives = rabbit.drives.iter().map(shared_drive).collect();
         Self { drives, ..Self::plain(&format!("compute-{index}")) }
     }
 

@@ -23,8 +23,8 @@ const NOT_YET: i32 = 3;
 
 /// File with all steps that a node's agent has logged. The file lies in the directory that the node shares with the
 /// host, so that it survives a loss of the node's power.
-const SEEN: &str = "steps-seen";
-/// File beside [`SEEN`] with the step after which the next mishap must happen.
+const STEPS_DONE: &str = "steps-seen";
+/// File beside [`STEPS_DONE`] with the step after which the next mishap must happen.
 const TAKEN: &str = "step-taken";
 
 /// A mishap that hits a node.
@@ -67,7 +67,7 @@ impl Afflicted {
     pub fn begin(&self) -> anyhow::Result<()> {
         self.mishaps.set(0);
         self.system.nodes().iter().try_for_each(|node| {
-            self.system.run(node, &format!("rm -f /lab/{SEEN}"))?;
+            self.system.run(node, &format!("rm -f /lab/{STEPS_DONE}"))?;
             self.watch(node)
         })
     }
@@ -83,7 +83,7 @@ impl Afflicted {
         let agent = self.system.agent(node);
         let script = format!(
             r#"log=/var/log/{agent}.log
-touch $log /lab/{SEEN}
+touch $log /lab/{STEPS_DONE}
 rm -f /lab/{TAKEN}
 pkill -f "^tail .* $log" || true
 from=$(($(wc -l < $log) + 1))
@@ -91,9 +91,9 @@ tail -n +$from -F $log 2>/dev/null | while IFS= read -r line; do
     case $line in *{STEP_TAKEN}*) ;; *) continue ;; esac
     step=${{line#*{STEP_TAKEN}}}
     step=${{step% seconds=*}}
-    grep -qxFe "$step" /lab/{SEEN} && continue
+    grep -qxFe "$step" /lab/{STEPS_DONE} && continue
     pkill -STOP -f '^/programs/{agent}'
-    echo "$step" >> /lab/{SEEN}
+    echo "$step" >> /lab/{STEPS_DONE}
     echo "$step" > /lab/{TAKEN}
     break
 done >/dev/null 2>&1 &"#
@@ -102,11 +102,11 @@ done >/dev/null 2>&1 &"#
     }
 
     /// Lets a mishap hit every node whose agent is stopped after a step. Returns whether the rabbit lost its power.
-    fn befall(&self) -> anyhow::Result<bool> {
+    fn let_mishaps_happen(&self) -> anyhow::Result<bool> {
         let mut rabbit_was_off = false;
         for node in self.system.nodes() {
             let Some(step) = self.step_taken(&node)? else { continue };
-            self.strike(&node).with_context(|| format!("{node} after{}", step.trim_end()))?;
+            self.cause_mishap(&node).with_context(|| format!("{node} after{}", step.trim_end()))?;
             self.mishaps.set(self.mishaps.get() + 1);
             let was_off = matches!(self.mishap, Mishap::PowerLoss(_));
             rabbit_was_off |= was_off && node == self.chassis().rabbit;
@@ -114,7 +114,7 @@ done >/dev/null 2>&1 &"#
         Ok(rabbit_was_off)
     }
 
-    fn strike(&self, node: &str) -> anyhow::Result<()> {
+    fn cause_mishap(&self, node: &str) -> anyhow::Result<()> {
         match self.mishap {
             Mishap::Kill => {
                 let kill = format!("pkill -KILL -f '^/programs/{}'", self.system.agent(node));
@@ -156,11 +156,11 @@ done >/dev/null 2>&1 &"#
     }
 
     fn outcome(&self, job: Job) -> anyhow::Result<Option<Output>> {
-        until("a command to end", COMMAND, || match self.befall() {
+        until("a command to end", COMMAND, || match self.let_mishaps_happen() {
             Err(error) => Ok(Err(error)),
             Ok(true) => Ok(Ok(None)),
             Ok(false) => match self.system.guest(&self.chassis().rabbit).output_if_ended(job)? {
-                None => bail!("it runs"),
+                None => bail!("the command still runs"),
                 output => Ok(Ok(output)),
             },
         })?

@@ -96,7 +96,7 @@ wait_for() {
         "$1" >/dev/null 2>&1 && return
         sleep 0.3
     done
-    echo "waited in vain for $1" >&2
+    echo "timed out while waiting for $1" >&2
     "$1"
 }"#;
 
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rabbit_alone_is_quorate_and_its_computes_without_it_are_not() {
+    fn the_rabbit_alone_is_quorate_and_its_computes_without_the_rabbit_are_not() {
         let conf = Ring::with_computes(16).corosync_conf();
         let votes = |value: &str| conf.matches(&format!("quorum_votes: {value}\n")).count();
         assert_eq!((votes("17"), votes("1")), (1, 16));

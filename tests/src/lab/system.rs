@@ -138,7 +138,7 @@ impl System {
             }
         } else if self.is_rabbit(node) {
             let kubeconfig = self.run(self.head(), programs::KUBECONFIG)?;
-            self.run(node, &programs::way_out(&kubeconfig))?;
+            self.run(node, &programs::script_to_reach_coordinator(&kubeconfig))?;
         }
         Ok(())
     }

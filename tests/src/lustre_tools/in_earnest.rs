@@ -37,7 +37,7 @@ impl Datasets for RealZfs {
         Self::run("zfs", &["set", &format!("{name}={value}"), dataset]).map(drop)
     }
 
-    /// Records nothing: on this node, no program asks which file systems are registered.
+    /// Records nothing: on this node, no program lists the registered file systems.
     fn record_registration(&mut self, _: &str) {}
 
     /// Creates a dataset as mkfs.lustre does: it ignores errors when it sets options of the pool or options for speed,

@@ -78,11 +78,11 @@ pub(super) fn mount(datasets: &mut impl Datasets, words: &[&str]) -> anyhow::Res
     }
     let mut real = command(MOUNT);
     real.args(["-t", "tmpfs", "-o", "size=1m,mode=0755", source, target]);
-    let said = run_to_end(&mut real)?;
+    let output = run_to_end(&mut real)?;
     if !source.contains(":/") {
         record_first_mount(datasets, source)?;
     }
-    Ok(said)
+    Ok(output)
 }
 
 /// Refuses a client mount if the file system does not exist, and hangs if no management server is mounted. The object
@@ -171,11 +171,11 @@ pub(super) fn on_mgs(state: &State) -> anyhow::Result<String> {
     Err(refusal.into())
 }
 
-/// Makes the management service forget a file system.
+/// Erases a file system from the records of the management service.
 pub(super) fn erase(state: &mut State, name: &str) -> anyhow::Result<String> {
-    let said = on_mgs(state)?;
+    let output = on_mgs(state)?;
     if state.registered.remove(name) {
-        return Ok(said);
+        return Ok(output);
     }
     let why = "error: erase_lcfg: OBD_IOC_LCFG_ERASE failed: No such file or directory";
     Err(Refusal::ends(2, why).into())

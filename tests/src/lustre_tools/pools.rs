@@ -75,7 +75,7 @@ pub(super) fn create(state: &mut State, words: &[&str]) -> anyhow::Result<String
         "cannot create '{name}': pool already exists"
     );
     for device in &devices {
-        is_free(state, device)?;
+        ensure_free(state, device)?;
     }
     let devices = devices.into_iter().map(|device| (*device).to_owned()).collect();
     let pool = Pool { devices, imported: true, ..Pool::default() };
@@ -83,7 +83,7 @@ pub(super) fn create(state: &mut State, words: &[&str]) -> anyhow::Result<String
     Ok(String::new())
 }
 
-fn is_free(state: &State, device: &str) -> anyhow::Result<()> {
+fn ensure_free(state: &State, device: &str) -> anyhow::Result<()> {
     let kind = fs::metadata(device).with_context(|| format!("cannot open '{device}'"))?;
     ensure!(kind.file_type().is_block_device(), "cannot use '{device}': must be a block device");
     // This is the message of ZFS 2.1 for a whole disk that it has partitioned. ZFS names the pool only if the argument
@@ -98,7 +98,7 @@ fn find_imported<'a>(state: &'a mut State, name: &str) -> anyhow::Result<&'a mut
     pool.with_context(|| format!("cannot open '{name}': no such pool"))
 }
 
-fn is_idle(name: &str, what: &str) -> anyhow::Result<()> {
+fn ensure_idle(name: &str, what: &str) -> anyhow::Result<()> {
     let sources = mounts::sources()?;
     let busy = sources.iter().any(|source| source.contains('/') && pool_of(source) == name);
     ensure!(!busy, "cannot {what} '{name}': pool is busy");
@@ -109,13 +109,13 @@ pub(super) fn destroy(state: &mut State, words: &[&str]) -> anyhow::Result<Strin
     let (_, rest) = split(words, &[]);
     let [name] = rest[..] else { bail!("missing pool argument") };
     find_imported(state, name)?;
-    is_idle(name, "destroy")?;
+    ensure_idle(name, "destroy")?;
     state.pools.remove(name);
     Ok(String::new())
 }
 
 pub(super) fn export(state: &mut State, name: &str) -> anyhow::Result<String> {
-    is_idle(name, "export")?;
+    ensure_idle(name, "export")?;
     find_imported(state, name)?.imported = false;
     Ok(String::new())
 }
@@ -127,7 +127,7 @@ pub(super) fn import(state: &mut State, words: &[&str]) -> anyhow::Result<String
     let searched: BTreeSet<_> =
         options.iter().filter(|(name, _)| *name == "-d").map(|(_, value)| *value).collect();
     ensure!(!searched.is_empty(), "this stand-in searches no directories: name devices with -d");
-    let seen = |pool: &&mut Pool| {
+    let is_importable = |pool: &&mut Pool| {
         !pool.imported && pool.devices.iter().any(|device| searched.contains(device.as_str()))
     };
     if let [name] = rest[..] {
@@ -136,14 +136,14 @@ pub(super) fn import(state: &mut State, words: &[&str]) -> anyhow::Result<String
             !is_there,
             "cannot import '{name}': a pool with that name already exists\nuse the form 'zpool import <pool | id> <newpool>' to give it a new name"
         );
-        let pool = state.pools.get_mut(name).filter(seen);
+        let pool = state.pools.get_mut(name).filter(is_importable);
         pool.with_context(|| format!("cannot import '{name}': no such pool available"))?.imported =
             true;
         return Ok(String::new());
     }
     let mut text = String::new();
     for (name, pool) in &mut state.pools {
-        if !seen(&pool) {
+        if !is_importable(&pool) {
             continue;
         }
         text.push_str(&format!(
@@ -167,7 +167,7 @@ pub(super) fn replace(
     old: &str,
     new: &str,
 ) -> anyhow::Result<String> {
-    is_free(state, new)?;
+    ensure_free(state, new)?;
     let pool = find_imported(state, name)?;
     ensure!(pool.devices.remove(old), "cannot replace {old} with {new}: no such device in pool");
     pool.devices.insert(new.to_owned());

@@ -16,7 +16,7 @@ pub enum Refusal {
         stderr: String,
     },
     /// The program waits for a server that does not answer, until a signal ends it.
-    #[error("it waits for a server that does not answer")]
+    #[error("the program waits for a server that does not answer")]
     Hangs,
 }
 

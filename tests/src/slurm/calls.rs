@@ -67,7 +67,7 @@ impl Slurm {
     ///
     /// # Errors
     /// When the call was not held.
-    pub fn let_go(&self, call: &str, job: Job) -> anyhow::Result<()> {
-        fs::remove_file(self.call(call, job)).with_context(|| format!("let {call} of {job} go on"))
+    pub fn release(&self, call: &str, job: Job) -> anyhow::Result<()> {
+        fs::remove_file(self.call(call, job)).with_context(|| format!("release {call} of {job}"))
     }
 }

@@ -174,7 +174,7 @@ fn shares() -> Vec<Case> {
         |new: &mut Value| drop(new["status"]["drivers"].as_array_mut().map(|shares| shares.pop()));
     let ready = workflow("undone", "Setup", &status("Setup", true));
     vec![
-        change("told", setup("told"), share(0, "message", "pending storage".into()), None),
+        change("message", setup("message"), share(0, "message", "pending storage".into()), None),
         change("done", setup("done"), completed(0, "Completed", ""), None),
         change(
             "done-running",

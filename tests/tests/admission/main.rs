@@ -47,7 +47,9 @@ async fn dry_run(api: &Api<DynamicObject>, compute: &str) -> anyhow::Result<kube
 }
 
 fn expect_refusal<T>(answer: kube::Result<T>) -> anyhow::Result<()> {
-    let Err(kube::Error::Api(status)) = answer else { anyhow::bail!("it was not refused") };
+    let Err(kube::Error::Api(status)) = answer else {
+        anyhow::bail!("the SystemConfiguration was not refused")
+    };
     let why = &status.message;
     ensure!(why.contains("spec.storageNodes[0].computesAccess[0].name"), "{why}");
     ensure!(why.contains("admission webhook") && status.code == 422, "{status:?}");
@@ -73,7 +75,7 @@ fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<
 }
 
 #[test]
-fn the_embedded_api_asks_the_coordinator() -> anyhow::Result<()> {
+fn the_embedded_api_calls_the_coordinators_check_of_a_system_configuration() -> anyhow::Result<()> {
     let directory = tempfile::tempdir()?;
     let at = directory.path();
     let _coordinator = Program::coordinator(at)?;
@@ -89,7 +91,8 @@ fn the_embedded_api_asks_the_coordinator() -> anyhow::Result<()> {
 }
 
 #[test]
-fn a_cluster_asks_the_coordinator_over_https() -> anyhow::Result<()> {
+fn a_cluster_calls_the_coordinators_check_of_a_system_configuration_over_https()
+-> anyhow::Result<()> {
     if !gate::real_server() {
         return Ok(());
     }
@@ -98,7 +101,7 @@ fn a_cluster_asks_the_coordinator_over_https() -> anyhow::Result<()> {
     let (server, webhook) = cluster(at)?;
     let _coordinator = on_cluster(at, &server, &webhook)?;
     block_on(async {
-        until_ok("the webhook counts", async || {
+        until_ok("the API server to use the webhook", async || {
             let api = configurations(client(&server.kubeconfig()).await?);
             expect_refusal(dry_run(&api, "compute 1").await?)
         })

@@ -58,7 +58,7 @@ fn fixtures() -> anyhow::Result<Vec<Value>> {
 /// Returns why the server refuses the object.
 fn refusal(server: &ApiServer, object: &Value) -> anyhow::Result<String> {
     match server.create(object) {
-        Ok(_) => bail!("it was not refused: {object}"),
+        Ok(_) => bail!("the server did not refuse {object}"),
         Err(error) => Ok(format!("{error:#}")),
     }
 }

@@ -96,8 +96,8 @@ fn a_new_workflow_has_its_status_on_a_cluster() -> anyhow::Result<()> {
     })?;
     // Later the engine refuses the Workflow, which the webhook did not see, with the same message as the webhook's.
     until("the engine to refuse the directive", PATIENCE, || {
-        let seen = server.get(&unchecked)?.context("it is gone")?;
-        let status = &seen["status"];
+        let stored = server.get(&unchecked)?.context("the Workflow is gone")?;
+        let status = &stored["status"];
         ensure!(status["status"] == "Error", "{status}");
         ensure!(status["message"].as_str().unwrap_or_default().contains("type=ext4"), "{status}");
         Ok(())

@@ -103,16 +103,16 @@ def statuses(cases):
     ranks = {"0": {"n1"}, "0-2": {"n1", "n2", "n3"}, "0-3": set(hosts), "0,2-3": {"n1", "n3", "n4"}}
     for case in cases:
         recorder = Recorder(case)
-        told = SystemStatus(recorder, hosts)
+        status = SystemStatus(recorder, hosts)
         for step in case["steps"]:
             recorder.actions.clear()
             what, arg = step["step"], step["arg"]
             if what == "online":
-                told.set_online(ranks[arg])
+                status.set_online(ranks[arg])
             elif what == "disable":
-                told.disable(arg)
+                status.disable(arg)
             elif what == "undrain":
-                told.undrain(hosts if arg == "n[1-4]" else [arg])
+                status.undrain(hosts if arg == "n[1-4]" else [arg])
             yield {"name": f"{case['name']} {what} {arg}", "actions": step["actions"]}, recorder.actions, True
 
 
@@ -157,15 +157,15 @@ def main(directory):
     checked = 0
     for source, name in [(events, "workflow_events"), (calls, "rpc_and_timers"), (statuses, "systemstatus")]:
         for case, actions, flags in source(read(name)["cases"]):
-            made, wanted = of_kubernetes(actions), of_kubernetes(case["actions"])
-            assert made == wanted, f"{name}: {case['name']}: made {made}, recorded {wanted}"
+            ours, wanted = of_kubernetes(actions), of_kubernetes(case["actions"])
+            assert ours == wanted, f"{name}: {case['name']}: ours are {ours}, recorded are {wanted}"
             assert flags, f"{name}: {case['name']}: the service's own flags differ from the recorded ones"
             checked += len(wanted)
     for holds, what in queries(read("mount_and_server_queries")):
         assert holds, f"mount_and_server_queries: {what}"
-    told = list(storages(read("storage_events")["cases"]))
-    assert len(told) > 15, f"only {len(told)} actions on Storages were compared"
-    for holds, what in told:
+    actions_on_storages = list(storages(read("storage_events")["cases"]))
+    assert len(actions_on_storages) > 15, f"only {len(actions_on_storages)} actions on Storages were compared"
+    for holds, what in actions_on_storages:
         assert holds, f"storage_events: {what}"
     assert checked >= 40, f"only {checked} calls were compared"
     print(checked)

@@ -199,22 +199,22 @@ def main(kubeconfig, word, jobid, *rest):
         job.tolerance = len(job.hosts)
         return {}
     if word == "advance":
-        # Handles events for five seconds, and prints the last state that it has seen.
-        seen, end = {}, monotonic() + 5
+        # Handles events for five seconds, and prints the last state of the workflow.
+        last_status, end = {}, monotonic() + 5
         for kind, workflow in api.events("workflows"):
             if kind is not None:
                 service.event(kind, workflow)
-                seen = workflow["status"]
-            if monotonic() > end or (seen.get("ready") and seen.get("state") == rest[1]):
-                return {"state": seen.get("state"), "ready": seen.get("ready")}
+                last_status = workflow["status"]
+            if monotonic() > end or (last_status.get("ready") and last_status.get("state") == rest[1]):
+                return {"state": last_status.get("state"), "ready": last_status.get("ready")}
     if word == "force":
         job.tolerance = len(job.hosts)
         service.prerun_timeout()
         follow(api, service, lambda: job.variables is not None or job.error)
         return {"variables": job.variables, "failed": sorted(job.failed)}
     if word == "status":
-        told = SystemStatus(api, job.hosts)
-        told.set_online(set(rest[1].split(",")) - {""})
+        status = SystemStatus(api, job.hosts)
+        status.set_online(set(rest[1].split(",")) - {""})
         return api.get("systemstatuses", "default")["data"]["nodes"]
     if word == "storages":
         found = {}

@@ -48,7 +48,7 @@ fn python(python: &Path, file: &str, arguments: &[&str]) -> anyhow::Result<Value
     let output = argv.output().context("start python")?;
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     ensure!(output.status.success(), "{file} {arguments:?}: {stderr}");
-    serde_json::from_slice(&output.stdout).context("decode what it printed")
+    serde_json::from_slice(&output.stdout).context("decode the output of python")
 }
 
 /// A job of Flux, and the stand-in for the service; the stand-in drives the job.
@@ -61,9 +61,6 @@ struct Job {
 impl Job {
     fn new(python: PathBuf, computes: u8, id: &'static str) -> anyhow::Result<Self> {
         let job = Self { flow: Flow::new(computes, &format!("fluxjob-{id}"))?, python, id };
-        let packaged = "../packaging/kubernetes/flux-coral2/nnfdatamovements.yaml";
-        let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(packaged).display().to_string();
-        job.life(&["install", &file])?;
         Ok(job)
     }
 

@@ -258,7 +258,7 @@ class SystemStatus:
     def __init__(self, api, hosts):
         self.api, self.hosts, self.online, self.disabled = api, hosts, set(), set()
 
-    def tell(self, enabled):
+    def write(self, enabled):
         nodes = {host: "Disabled" for host in self.hosts if host not in self.online or host in self.disabled}
         nodes = {**{host: "Enabled" for host in enabled if host not in nodes}, **nodes}
         if nodes:
@@ -267,11 +267,11 @@ class SystemStatus:
     def set_online(self, online):
         new = online - self.online
         self.online = online
-        self.tell(new)
+        self.write(new)
 
     def disable(self, hosts):
         self.disabled |= set(hosts)
-        self.tell(())
+        self.write(())
 
     def undrain(self, hosts):
         back = self.disabled & set(hosts)

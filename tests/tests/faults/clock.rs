@@ -64,8 +64,11 @@ fn a_certificate_that_is_not_valid_yet_is_logged() -> anyhow::Result<()> {
     let mut fixture = disturbed.fixture(1, "raw")?;
     skew(&mut fixture.run.cluster, "rabbit-1", "@1970-06-01 00:00:00")?;
     until("the rabbit to doubt the certificate", PATIENCE, || {
-        let told = log(fixture.run.cluster.node("rabbit-1")?)?;
-        ensure!(told.contains("not valid yet"), "it says nothing of it:\n{told}");
+        let log_text = log(fixture.run.cluster.node("rabbit-1")?)?;
+        ensure!(
+            log_text.contains("not valid yet"),
+            "the log does not name the certificate's time:\n{log_text}"
+        );
         Ok(())
     })?;
     fixture.run.cluster.stop_one("rabbit-1")?;

@@ -14,7 +14,7 @@ use crate::{log, no_program_died, pids_of};
 
 /// Coordinator and rabbit agent log which kind is missing, wait for its CRD, and need no restart.
 #[test]
-fn missing_crds_are_logged_and_waited_for() -> anyhow::Result<()> {
+fn daemons_log_missing_crds_and_wait_for_them() -> anyhow::Result<()> {
     let disturbed = Disturbed::new(&[])?;
     let mut fixture = Fixture::started_on(disturbed.server(), Link::of_this_run(), 1, "xfs")?;
     let cluster = &fixture.run.cluster;
@@ -22,9 +22,13 @@ fn missing_crds_are_logged_and_waited_for() -> anyhow::Result<()> {
         (cluster.coordinator()?, "clientmounts.dataworkflowservices.github.io"),
         (cluster.node("rabbit-1")?, "nnfnodestorages.nnf.cray.hpe.com"),
     ] {
-        until("the missing kind to be named", PATIENCE, || {
+        until("the program to log the missing kind", PATIENCE, || {
             let logged = log(program)?;
-            ensure!(logged.contains(kind), "{}: no word of {kind}:\n{logged}", program.name());
+            ensure!(
+                logged.contains(kind),
+                "{}: the log does not name {kind}:\n{logged}",
+                program.name()
+            );
             Ok(())
         })?;
     }
@@ -84,7 +88,7 @@ fn the_needed_version_is_logged_if_the_crds_have_another() -> anyhow::Result<()>
             let logged = log(program)?;
             ensure!(
                 logged.contains(version),
-                "{}: no word of {version}:\n{logged}",
+                "{}: the log does not name {version}:\n{logged}",
                 program.name()
             );
             Ok(())

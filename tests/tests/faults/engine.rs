@@ -36,7 +36,7 @@ fn the_engine_waits_for_an_api_that_is_away_in_any_state() -> anyhow::Result<()>
     for (turn, state) in ["Proposal"].into_iter().chain(AFTER_PROPOSAL).enumerate() {
         match state {
             "Proposal" => flow.create(&[XFS])?,
-            _ => flow.ask(state)?,
+            _ => flow.request_state(state)?,
         }
         if turn % 2 == 0 {
             disturbed.plane.kill_apiserver();
@@ -92,7 +92,7 @@ fn the_engine_keeps_fields_that_it_does_not_know() -> anyhow::Result<()> {
     for state in ["Proposal"].into_iter().chain(AFTER_PROPOSAL) {
         match state {
             "Proposal" => flow.create(&[XFS, RAW])?,
-            _ => flow.ask(state)?,
+            _ => flow.request_state(state)?,
         }
         flow.wait(state, "Completed")?;
         if state == "Proposal" {

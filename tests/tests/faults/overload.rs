@@ -100,7 +100,9 @@ fn occupy_the_seat(kubeconfig: &Path, over: &AtomicBool) -> anyhow::Result<()> {
         let never = ListParams::default().at("999999999999").matching(VersionMatch::NotOlderThan);
         while !over.load(Ordering::Relaxed) {
             if namespaces.list(&never).await.is_ok() {
-                anyhow::bail!("the server has a resource version that it cannot have");
+                anyhow::bail!(
+                    "the server answered a request for a resource version that does not exist"
+                );
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }

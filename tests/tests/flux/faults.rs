@@ -45,8 +45,8 @@ fn the_exit_status_of_an_agent_that_ends_at_once_is_kept() -> anyhow::Result<()>
     }
     for child in running {
         let ended = child.wait_with_output()?;
-        let said = String::from_utf8_lossy(&ended.stdout);
-        ensure!(ended.status.success() && said.is_empty(), "{}: {said}", ended.status);
+        let output = String::from_utf8_lossy(&ended.stdout);
+        ensure!(ended.status.success() && output.is_empty(), "{}: {output}", ended.status);
     }
     Ok(())
 }
@@ -85,11 +85,11 @@ fn a_run_directory_that_cannot_be_written_delays_no_job() -> anyhow::Result<()> 
 }
 
 #[test]
-fn a_jobspec_with_the_key_dw_is_that_of_a_job_with_storage() -> anyhow::Result<()> {
+fn a_job_has_storage_if_its_jobspec_has_the_key_dw() -> anyhow::Result<()> {
     if !gate::jq() {
         return Ok(());
     }
-    for (system, asked) in [
+    for (system, mounts) in [
         (r#"{"dw": ""}"#, true),
         (r#"{"dw": []}"#, true),
         (r#"{"dw": ["", "\n"]}"#, true),
@@ -103,7 +103,7 @@ fn a_jobspec_with_the_key_dw_is_that_of_a_job_with_storage() -> anyhow::Result<(
         let ended = prolog()?.with("F_JOBSPEC", &jobspec).run()?;
         ensure!(ended.exit == Some(0), "{system}: {ended:?}");
         ensure!(
-            ended.calls_of("clientmount-agent mount").len() == usize::from(asked),
+            ended.calls_of("clientmount-agent mount").len() == usize::from(mounts),
             "{system}: {ended:?}"
         );
     }
@@ -135,8 +135,8 @@ fn the_coordinator_decides_if_the_jobspec_cannot_be_read() -> anyhow::Result<()>
         // start.
         let unknown = stage.with("F_AGENT", "7").with("F_RAISE", "1").run()?;
         ensure!(unknown.exit == Some(7), "{what}: {unknown:?}");
-        let asked = &unknown.calls[known.calls.len()..];
-        ensure!(asked.iter().all(|call| !call.contains(" mount ")), "{what}: {asked:?}");
+        let new_calls = &unknown.calls[known.calls.len()..];
+        ensure!(new_calls.iter().all(|call| !call.contains(" mount ")), "{what}: {new_calls:?}");
     }
     Ok(())
 }
@@ -195,7 +195,8 @@ fn the_epilog_exits_with_the_agents_status_and_raises_no_exception() -> anyhow::
 }
 
 #[test]
-fn the_agent_is_called_again_after_it_or_the_coordinator_was_away() -> anyhow::Result<()> {
+fn a_script_calls_the_agent_again_after_the_agent_or_the_coordinator_was_away() -> anyhow::Result<()>
+{
     for (script, first) in [("prolog", "7"), ("prolog", "8"), ("epilog", "7"), ("epilog", "8")] {
         let ended =
             Stage::new(script)?.with("F_JOBSPEC", RABBIT_JOB).with("F_AGENT_FIRST", first).run()?;
@@ -266,7 +267,7 @@ fn the_shell_evaluates_no_text_of_a_user() -> anyhow::Result<()> {
     let stage = stage.with("F_JOBSPEC", &jobspec).with("F_AGENT", "4").with("F_AGENT_SAYS", &text);
     let ended = stage.run()?;
     ensure!(ended.exit == Some(4), "{ended:?}");
-    ensure!(!stage.path().join("mark").exists(), "it was evaluated: {ended:?}");
+    ensure!(!stage.path().join("mark").exists(), "the script evaluated the jobspec: {ended:?}");
     let reason = last_argument_of(&ended, "flux resource drain --update ")?;
     ensure!(reason.contains("$(touch") && !reason.contains('\u{1b}'), "{reason:?}");
     ensure!(!ended.stderr.contains('\u{1b}'), "{:?}", ended.stderr);
@@ -335,8 +336,8 @@ fn a_wrong_setting_is_named_and_the_agent_is_not_called() -> anyhow::Result<()> 
         ("WARREN_EPILOG_DEADLINE=-1s", "WARREN_EPILOG_DEADLINE: '-1s'"),
         ("WARREN_ON_TIMEOUT=kill", "WARREN_ON_TIMEOUT: 'kill'"),
         ("WARREN_UNREACHABLE=$(id)", "WARREN_UNREACHABLE: '$(id)'"),
-        ("WARREN_TYPO=1", "'WARREN_TYPO=1' sets nothing"),
-        ("nonsense", "'nonsense' sets nothing"),
+        ("WARREN_TYPO=1", "'WARREN_TYPO=1' sets no variable of this file"),
+        ("nonsense", "'nonsense' sets no variable of this file"),
     ] {
         for stage in [prolog()?, epilog()?] {
             let ended = stage.with_settings(line)?.run()?;

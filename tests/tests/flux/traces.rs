@@ -127,7 +127,7 @@ fn play(case: &Case) -> anyhow::Result<(Vec<String>, i32)> {
         stage = stage.with(name, value);
     }
     let ended = stage.run()?;
-    ensure!(ended.stdout.is_empty(), "it prints {}", ended.stdout);
+    ensure!(ended.stdout.is_empty(), "the script prints {}", ended.stdout);
     Ok((ended.calls, ended.exit.context("no exit status")?))
 }
 
@@ -135,12 +135,12 @@ fn judge(case: &Case) -> anyhow::Result<()> {
     let (_, verdict, commands, exit) = VERDICTS
         .iter()
         .find(|(name, ..)| *name == case.name)
-        .context("the recording has this case, and VERDICTS has none for it")?;
+        .context("VERDICTS has no verdict for this recorded case")?;
     let (calls, status) = play(case)?;
-    ensure!(status == *exit, "it exits with {status}, not {exit}: {calls:?}");
+    ensure!(status == *exit, "the script exits with {status}, not {exit}: {calls:?}");
     let is_expected = calls.len() == commands.len()
         && calls.iter().zip(*commands).all(|(call, expected)| call.starts_with(expected));
-    ensure!(is_expected, "it calls {calls:#?}\nand not {commands:#?}");
+    ensure!(is_expected, "the script calls {calls:#?}\nand not {commands:#?}");
     let (theirs, ours) =
         (Outcome::from_run(&case.commands, case.exit), Outcome::from_run(&calls, status));
     match verdict {
@@ -148,13 +148,16 @@ fn judge(case: &Case) -> anyhow::Result<()> {
             theirs == ours,
             "the recording ends as {theirs:?}\nand Warren's script as {ours:?}"
         ),
-        Differs(why) => ensure!(theirs != ours, "it does not differ any more ({why}): {ours:?}"),
+        Differs(why) => ensure!(
+            theirs != ours,
+            "the outcome does not differ from the recording any more ({why}): {ours:?}"
+        ),
     }
     Ok(())
 }
 
 #[test]
-fn each_recorded_case_ends_as_its_verdict_says() -> anyhow::Result<()> {
+fn each_recorded_case_matches_or_differs_as_its_verdict_states() -> anyhow::Result<()> {
     if !gate::jq() {
         return Ok(());
     }
@@ -166,7 +169,7 @@ fn each_recorded_case_ends_as_its_verdict_says() -> anyhow::Result<()> {
     }
     ensure!(
         recording.cases.len() == VERDICTS.len(),
-        "VERDICTS has cases that the recording has not"
+        "VERDICTS has cases that are not in the recording"
     );
     Ok(())
 }

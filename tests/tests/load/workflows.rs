@@ -31,28 +31,28 @@ fn a_workflow_costs_few_requests_for_each_of_its_objects() -> anyhow::Result<()>
         return Ok(());
     }
     for computes in [1, 8] {
-        let asked = requests_of_a_workflow(computes)?;
+        let requests = requests_of_a_workflow(computes)?;
         let objects: BTreeSet<_> =
-            asked.iter().map(|event| (kind(event), &event.namespace, name(event))).collect();
-        print_table(computes, &asked, objects.len());
+            requests.iter().map(|event| (kind(event), &event.namespace, name(event))).collect();
+        print_table(computes, &requests, objects.len());
         ensure!(objects.len() > usize::from(computes), "{objects:?}");
-        let workflow_requests = asked.iter().filter(|event| kind(event) == "workflows").count();
+        let workflow_requests = requests.iter().filter(|event| kind(event) == "workflows").count();
         let most = STATE * 7 + COMPUTE * usize::from(computes);
         ensure!(
             workflow_requests <= most,
             "{workflow_requests} requests for the Workflow, expected at most {most}"
         );
-        let rest = asked.len() - workflow_requests - FINALIZER * usize::from(computes);
+        let rest = requests.len() - workflow_requests - FINALIZER * usize::from(computes);
         ensure!(
             rest <= EACH * (objects.len() - 1),
             "{rest} requests for {} other objects",
             objects.len() - 1
         );
-        let refused = asked
+        let refused = requests
             .iter()
             .filter(|event| event.code >= 400 && ![404, 409].contains(&event.code))
             .count();
-        ensure!(refused == 0, "{refused} requests were refused: {asked:#?}");
+        ensure!(refused == 0, "{refused} requests were refused: {requests:#?}");
     }
     Ok(())
 }
@@ -80,8 +80,8 @@ fn requests_of_a_workflow(computes: u8) -> anyhow::Result<Vec<AuditEvent>> {
     flow.delete()?;
     let audit = disturbed.plane.audit()?;
     flow.end()?;
-    let asked = audit.get(before..).context("the audit log became shorter")?;
-    Ok(asked.iter().filter(|event| is_of_engine(event)).cloned().collect())
+    let requests = audit.get(before..).context("the audit log became shorter")?;
+    Ok(requests.iter().filter(|event| is_of_engine(event)).cloned().collect())
 }
 
 /// Returns true for requests of the coordinator, except watches and the statuses that it writes for computes.
@@ -99,14 +99,14 @@ fn name(event: &AuditEvent) -> &str {
 }
 
 #[expect(clippy::print_stderr, reason = "the table is what this suite is for")]
-fn print_table(computes: u8, asked: &[AuditEvent], objects: usize) {
+fn print_table(computes: u8, requests: &[AuditEvent], objects: usize) {
     let mut by_verb: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-    for event in asked {
+    for event in requests {
         *by_verb.entry((&event.verb, &event.resource)).or_default() += 1;
     }
     eprintln!(
         "A workflow of {computes} computes: {} requests of the engine for {objects} objects",
-        asked.len()
+        requests.len()
     );
     for ((verb, resource), count) in by_verb {
         eprintln!("    {count:>4} {verb} {resource}");

@@ -87,12 +87,12 @@ fn agent(
     let socket = cluster.coordinator_socket();
     let socket = socket.parent().context("a directory")?.join(format!("{file}.sock"));
     let caller = Caller::at(&socket)?;
-    until("the agent to serve", PATIENCE, || caller.call(&["status"])?.with(0).map(drop))?;
+    until("the agent to serve", PATIENCE, || caller.call(&["status"])?.expect_exit(0).map(drop))?;
     Ok((program, caller))
 }
 
 #[test]
-fn an_expired_certificate_or_one_of_another_name_is_refused() -> anyhow::Result<()> {
+fn an_expired_certificate_and_a_certificate_of_another_name_are_refused() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
@@ -115,7 +115,7 @@ fn an_expired_certificate_or_one_of_another_name_is_refused() -> anyhow::Result<
         serve(&mut fixture, &authority, port, centre)?;
         let (program, caller) = agent(&fixture, &authority, port, file)?;
         for verb in ["mount", "unmount"] {
-            caller.call(&[verb, "--job", "4711", "--deadline", SHORT])?.with(7)?;
+            caller.call(&[verb, "--job", "4711", "--deadline", SHORT])?.expect_exit(7)?;
         }
         until("the agent to log why", PATIENCE, || {
             let log = fs::read_to_string(program.log())?;
@@ -127,7 +127,7 @@ fn an_expired_certificate_or_one_of_another_name_is_refused() -> anyhow::Result<
     let (_program, caller) = agent(&fixture, &authority, port, "good")?;
     caller
         .call(&["mount", "--job", "4711", "--deadline", "60s"])?
-        .with(0)?
-        .saying("no Workflow")?;
+        .expect_exit(0)?
+        .expect_output("no Workflow")?;
     Ok(())
 }

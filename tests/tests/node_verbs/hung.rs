@@ -82,7 +82,7 @@ fn an_unmount_that_hangs_in_the_kernel_is_reported_in_time_and_ends_when_the_dri
     fixture.run.cluster.stop_one(COMPUTE)?;
     fixture.run.cluster.start_node_with(COMPUTE, &[("WARREN_MOUNT_DEADLINE", "1")])?;
     until_connected(&caller)?;
-    caller.call(&["mount", "--job", "1", "--deadline", "60s"])?.with(0)?;
+    caller.call(&["mount", "--job", "1", "--deadline", "60s"])?.expect_exit(0)?;
     let frozen = disk.freeze()?;
     end_job(&mut fixture)?;
     for on_timeout in ["report", "signal"] {
@@ -92,7 +92,7 @@ fn an_unmount_that_hangs_in_the_kernel_is_reported_in_time_and_ends_when_the_dri
         // use.
         ensure!(matches!(ended.code, Some(3 | 4)), "not exit status 3 or 4: {ended:?}");
         // The message names the waiting system call and the process's state.
-        let ended = ended.saying("umount(2)")?.saying("state D")?;
+        let ended = ended.expect_output("umount(2)")?.expect_output("state D")?;
         let is_hung = ended.stdout.contains("did not return within 1 s")
             || ended.stdout.contains("which has not returned");
         ensure!(is_hung, "not reported as hung: {ended:?}");
@@ -103,9 +103,9 @@ fn an_unmount_that_hangs_in_the_kernel_is_reported_in_time_and_ends_when_the_dri
     until("the mount to be reported as detached", PATIENCE, || {
         caller
             .call(&words)?
-            .with(3)?
-            .saying("is no longer mounted at")?
-            .saying("still in use by")
+            .expect_exit(3)?
+            .expect_output("is no longer mounted at")?
+            .expect_output("still in use by")
             .map(drop)
     })?;
     let name = fixture.run.job.computes_mount();
@@ -113,7 +113,7 @@ fn an_unmount_that_hangs_in_the_kernel_is_reported_in_time_and_ends_when_the_dri
     let object: serde_json::Value = serde_json::from_str(&object)?;
     ensure!(object["status"]["allReady"] == false, "reported as unmounted: {}", object["status"]);
     drop(frozen);
-    caller.call(&["unmount", "--job", "1", "--deadline", "60s"])?.with(0)?;
+    caller.call(&["unmount", "--job", "1", "--deadline", "60s"])?.expect_exit(0)?;
     ensure!(!is_mounted(&fixture)?, "the storage is still mounted");
     end(fixture)
 }

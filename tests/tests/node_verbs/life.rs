@@ -24,40 +24,48 @@ fn a_prolog_waits_for_its_mounts_and_an_epilog_for_their_unmount() -> anyhow::Re
     let waiting =
         caller.begin(&["mount", "--job", "ƒ2", "--deadline", "60s", "--env-file", &file])?;
     fixture.run.mount_on_computes()?;
-    waiting.wait()?.with(0)?.saying(&path)?;
+    waiting.wait()?.expect_exit(0)?.expect_output(&path)?;
     ensure!(is_mounted(&fixture)?, "the storage is not mounted");
     let text = fs::read_to_string(&file).context("read the environment")?;
     ensure!(text.contains(&format!("DW_JOB_my_scratch='{path}'\n")), "{text}");
     let metadata = fs::metadata(&file)?;
     ensure!((metadata.uid(), metadata.mode() & 0o777) == (1050, 0o600), "{metadata:?}");
     for name in [&["--job", "1"], &["--job", "fluxjob-1"], &["--workflow", "default/fluxjob-1"]] {
-        caller.call(&["mount", name[0], name[1], "--deadline", "60s"])?.with(0)?;
+        caller.call(&["mount", name[0], name[1], "--deadline", "60s"])?.expect_exit(0)?;
     }
     caller
         .by_warren()?
         .call(&["mount", "--job", "1", "--deadline", "60s"])?
-        .with(0)?
-        .saying(&path)?;
-    let status = caller.call(&["status", "--job", "1", "--json"])?.with(0)?.json()?;
+        .expect_exit(0)?
+        .expect_output(&path)?;
+    let status = caller.call(&["status", "--job", "1", "--json"])?.expect_exit(0)?.json()?;
     ensure!(status["mounts"][0]["state"] == "mounted", "{status}");
     ensure!(status["job"]["desiredState"] == "PreRun", "{status}");
-    caller.call(&["plan", "--job", "1"])?.with(0)?.saying("nothing to do")?;
+    caller.call(&["plan", "--job", "1"])?.expect_exit(0)?.expect_output("nothing to do")?;
     fixture.run.write()?;
 
-    caller.call(&["unmount", "--job", "1", "--deadline", SHORT])?.with(3)?.saying("PostRun")?;
+    caller
+        .call(&["unmount", "--job", "1", "--deadline", SHORT])?
+        .expect_exit(3)?
+        .expect_output("PostRun")?;
     ensure!(is_mounted(&fixture)?, "the storage was unmounted before PostRun");
     let waiting = caller.begin(&["unmount", "--job", "1", "--deadline", "60s"])?;
     end_job(&mut fixture)?;
-    waiting.wait()?.with(0)?.saying("unmounted")?;
+    waiting.wait()?.expect_exit(0)?.expect_output("unmounted")?;
     ensure!(!is_mounted(&fixture)?, "the storage is still mounted");
-    caller.call(&["unmount", "--job", "1", "--deadline", "60s"])?.with(0)?;
-    caller.call(&["wait", "--job", "1", "--for", "unmounted", "--deadline", "60s"])?.with(0)?;
-    caller.call(&["mount", "--job", "1", "--deadline", "60s"])?.with(6)?.saying("is over")?;
+    caller.call(&["unmount", "--job", "1", "--deadline", "60s"])?.expect_exit(0)?;
+    caller
+        .call(&["wait", "--job", "1", "--for", "unmounted", "--deadline", "60s"])?
+        .expect_exit(0)?;
+    caller
+        .call(&["mount", "--job", "1", "--deadline", "60s"])?
+        .expect_exit(6)?
+        .expect_output("is over")?;
     end(fixture)
 }
 
 #[test]
-fn an_unknown_job_needs_nothing_and_a_known_one_is_waited_for() -> anyhow::Result<()> {
+fn verbs_end_at_once_for_an_unknown_job_and_wait_for_a_known_job() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
@@ -69,25 +77,28 @@ fn an_unknown_job_needs_nothing_and_a_known_one_is_waited_for() -> anyhow::Resul
     for verb in ["mount", "unmount"] {
         caller
             .call(&[verb, "--job", "4711", "--deadline", "60s"])?
-            .with(0)?
-            .saying("no Workflow")?;
+            .expect_exit(0)?
+            .expect_output("no Workflow")?;
     }
     caller
         .call(&["mount", "--job", "4711", "--env-file", &file_name, "--deadline", "60s"])?
-        .with(0)?;
+        .expect_exit(0)?;
     ensure!(
         fs::read_to_string(&file)?.is_empty(),
         "the environment of another job is still in the file"
     );
-    caller.call(&["mount", "--job", "1", "--workflow", "w"])?.with(2)?;
-    caller.call(&["mount"])?.with(2)?;
-    caller.call(&["mount", "--job", ""])?.with(2)?;
+    caller.call(&["mount", "--job", "1", "--workflow", "w"])?.expect_exit(2)?;
+    caller.call(&["mount"])?.expect_exit(2)?;
+    caller.call(&["mount", "--job", ""])?.expect_exit(2)?;
 
     // Before PreRun the workload manager has not listed the job's computes.
     let setup = workflow(&fixture.run.job.clone(), "Setup");
     fixture.run.apply("workflow", &[setup])?;
-    caller.call(&["mount", "--job", "1", "--deadline", SHORT])?.with(3)?.saying("computes")?;
-    caller.call(&["unmount", "--job", "1", "--deadline", SHORT])?.with(3)?;
+    caller
+        .call(&["mount", "--job", "1", "--deadline", SHORT])?
+        .expect_exit(3)?
+        .expect_output("computes")?;
+    caller.call(&["unmount", "--job", "1", "--deadline", SHORT])?.expect_exit(3)?;
     // Changes the job's computes to others, so that this compute does not belong to the job.
     let elsewhere = json!({
         "apiVersion": "dataworkflowservices.github.io/v1alpha7", "kind": "Computes",
@@ -97,8 +108,8 @@ fn an_unknown_job_needs_nothing_and_a_known_one_is_waited_for() -> anyhow::Resul
     fixture.run.apply("elsewhere", &[elsewhere, pre_run])?;
     caller
         .call(&["mount", "--job", "1", "--deadline", "60s"])?
-        .with(0)?
-        .saying("none of the computes")?;
+        .expect_exit(0)?
+        .expect_output("none of the computes")?;
     fixture.end()
 }
 
@@ -112,17 +123,19 @@ fn a_job_with_a_missing_client_mount_does_not_count_as_mounted() -> anyhow::Resu
     let more = json!("#DW persistentdw name=dataset");
     two["spec"]["dwDirectives"].as_array_mut().context("directives")?.push(more);
     fixture.run.apply("two", &[two])?;
-    let none = caller.call(&["mount", "--job", "1", "--deadline", SHORT])?.with(3)?;
-    none.saying("directive 0")?;
+    let none = caller.call(&["mount", "--job", "1", "--deadline", SHORT])?.expect_exit(3)?;
+    none.expect_output("directive 0")?;
     fixture.run.mount_on_computes()?;
     fixture.run.wait_for_computes("mounted")?;
-    let half =
-        caller.call(&["mount", "--job", "1", "--deadline", SHORT, "--json"])?.with(3)?.json()?;
+    let half = caller
+        .call(&["mount", "--job", "1", "--deadline", SHORT, "--json"])?
+        .expect_exit(3)?
+        .json()?;
     ensure!(half["exitStatus"] == 3 && half["mounts"][0]["state"] == "mounted", "{half}");
     let message = half["message"].as_str().unwrap_or_default();
     ensure!(message.contains("directive 1, #DW persistentdw name=dataset"), "{half}");
     end_job(&mut fixture)?;
-    caller.call(&["unmount", "--job", "1", "--deadline", "60s"])?.with(0)?;
+    caller.call(&["unmount", "--job", "1", "--deadline", "60s"])?.expect_exit(0)?;
     end(fixture)
 }
 
@@ -142,7 +155,7 @@ fn a_failed_workflow_ends_the_wait_at_once_with_exit_status_5() -> anyhow::Resul
     )?;
     caller
         .call(&["mount", "--job", "1", "--deadline", "10m"])?
-        .with(5)?
-        .saying("no space on rabbit-1")?;
+        .expect_exit(5)?
+        .expect_output("no space on rabbit-1")?;
     fixture.end()
 }

@@ -51,7 +51,7 @@ fn mounted() -> anyhow::Result<(Fixture, Caller)> {
 
 fn mounted_in((mut fixture, caller): (Fixture, Caller)) -> anyhow::Result<(Fixture, Caller)> {
     fixture.run.mount_on_computes()?;
-    caller.call(&["mount", "--job", "1", "--deadline", "60s"])?.with(0)?;
+    caller.call(&["mount", "--job", "1", "--deadline", "60s"])?.expect_exit(0)?;
     Ok((fixture, caller))
 }
 
@@ -85,7 +85,7 @@ fn is_mounted(fixture: &Fixture) -> anyhow::Result<bool> {
 /// Waits until the agent is connected with the coordinator.
 fn until_connected(caller: &Caller) -> anyhow::Result<()> {
     until("the agent to be connected", PATIENCE, || {
-        let status = caller.call(&["status", "--json"])?.with(0)?.json()?;
+        let status = caller.call(&["status", "--json"])?.expect_exit(0)?.json()?;
         ensure!(status["connected"] == true, "{status}");
         Ok(())
     })

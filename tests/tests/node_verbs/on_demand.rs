@@ -59,7 +59,9 @@ impl OnDemand {
 
     /// Waits until the agent ends by itself, with exit status 0.
     fn wait_for_idle_exit(&self, mut agent: std::process::Child) -> anyhow::Result<()> {
-        let status = until("the agent to end", PATIENCE, || agent.try_wait()?.context("it runs"))?;
+        let status = until("the agent to end", PATIENCE, || {
+            agent.try_wait()?.context("the agent still runs")
+        })?;
         ensure!(status.code() == Some(0), "{status}: {}", std::fs::read_to_string(&self.log)?);
         Ok(())
     }
@@ -90,7 +92,7 @@ fn the_agent_runs_for_prolog_and_epilog_only_and_the_coordinator_removes_the_fin
     let mut compute = OnDemand::new(fixture)?;
     compute.fixture.run.mount_on_computes()?;
     let agent = compute.activate()?;
-    compute.caller.call(&["mount", "--job", "1", "--deadline", "60s"])?.with(0)?;
+    compute.caller.call(&["mount", "--job", "1", "--deadline", "60s"])?.expect_exit(0)?;
     ensure!(compute.is_mounted()?, "the storage is not mounted");
     compute.wait_for_idle_exit(agent)?;
     ensure!(compute.is_mounted()?, "the agent unmounted the storage when it ended");
@@ -98,7 +100,7 @@ fn the_agent_runs_for_prolog_and_epilog_only_and_the_coordinator_removes_the_fin
     enter(&mut compute.fixture, "PostRun")?;
     compute.fixture.run.unmount_from_computes()?;
     let agent = compute.activate()?;
-    compute.caller.call(&["unmount", "--job", "1", "--deadline", "60s"])?.with(0)?;
+    compute.caller.call(&["unmount", "--job", "1", "--deadline", "60s"])?.expect_exit(0)?;
     ensure!(!compute.is_mounted()?, "the storage is still mounted");
     compute.wait_for_idle_exit(agent)?;
     // Deletes the ClientMount and waits until it is gone. The agent does not run, so the coordinator must remove the
@@ -121,7 +123,7 @@ fn a_mounted_client_mount_is_not_deleted_while_its_agent_is_away() -> anyhow::Re
     let mut compute = OnDemand::new(fixture)?;
     compute.fixture.run.mount_on_computes()?;
     let agent = compute.activate()?;
-    compute.caller.call(&["mount", "--job", "1", "--deadline", "60s"])?.with(0)?;
+    compute.caller.call(&["mount", "--job", "1", "--deadline", "60s"])?.expect_exit(0)?;
     compute.wait_for_idle_exit(agent)?;
     // Mounts, unmounts and mounts again: the coordinator must forget the report that the file system was unmounted in
     // between.
@@ -131,7 +133,7 @@ fn a_mounted_client_mount_is_not_deleted_while_its_agent_is_away() -> anyhow::Re
         enter(&mut compute.fixture, stage)?;
         compute.fixture.run.desire(COMPUTE, state)?;
         let agent = compute.activate()?;
-        compute.caller.call(&[verb, "--job", "1", "--deadline", "60s"])?.with(0)?;
+        compute.caller.call(&[verb, "--job", "1", "--deadline", "60s"])?.expect_exit(0)?;
         compute.wait_for_idle_exit(agent)?;
     }
     ensure!(compute.is_mounted()?, "the storage is not mounted");
@@ -143,7 +145,7 @@ fn a_mounted_client_mount_is_not_deleted_while_its_agent_is_away() -> anyhow::Re
     ensure!(object["metadata"]["deletionTimestamp"].is_string(), "{object}");
     ensure!(object["metadata"]["finalizers"][0] == "nnf.cray.hpe.com/nnf_clientmount", "{object}");
     let agent = compute.activate()?;
-    compute.caller.call(&["unmount", "--job", "1", "--deadline", "60s"])?.with(0)?;
+    compute.caller.call(&["unmount", "--job", "1", "--deadline", "60s"])?.expect_exit(0)?;
     ensure!(!compute.is_mounted()?, "the storage is still mounted");
     compute.wait_for_idle_exit(agent)?;
     compute.fixture.run.tear_down_storage()?;

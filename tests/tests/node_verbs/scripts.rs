@@ -22,13 +22,13 @@ fn two_prologs_of_one_job_both_succeed() -> anyhow::Result<()> {
     let prologs = [caller.begin(&words)?, caller.by_warren()?.begin(&words)?];
     fixture.run.mount_on_computes()?;
     for prolog in prologs {
-        prolog.wait()?.with(0)?;
+        prolog.wait()?.expect_exit(0)?;
     }
     let words = ["unmount", "--job", "1", "--deadline", "60s"];
     let epilogs = [caller.begin(&words)?, caller.begin(&words)?];
     end_job(&mut fixture)?;
     for epilog in epilogs {
-        epilog.wait()?.with(0)?;
+        epilog.wait()?.expect_exit(0)?;
     }
     end(fixture)
 }
@@ -42,16 +42,15 @@ fn a_prolog_that_still_waits_ends_when_the_workflow_is_torn_down() -> anyhow::Re
     let prolog = caller.begin(&["mount", "--job", "1", "--deadline", "10m"])?;
     let epilog = caller.begin(&["unmount", "--job", "1", "--deadline", "10m"])?;
     enter(&mut fixture, "Teardown")?;
-    prolog.wait()?.with(6)?.saying("is over")?;
-    epilog.wait()?.with(0)?;
+    prolog.wait()?.expect_exit(6)?.expect_output("is over")?;
+    epilog.wait()?.expect_exit(0)?;
     fixture.run.tear_down_storage()?;
     fixture.end()
 }
 
 /// Kills the prolog before and during the mount, with the signals that workload managers send.
 #[test]
-fn a_prolog_that_is_killed_at_any_moment_changes_nothing_and_the_next_one_succeeds()
--> anyhow::Result<()> {
+fn the_next_prolog_succeeds_after_a_prolog_was_killed_at_any_moment() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
@@ -77,13 +76,13 @@ fn a_prolog_that_is_killed_at_any_moment_changes_nothing_and_the_next_one_succee
     }
     drop(killed.signal(Signal::SIGKILL));
     killed.wait()?;
-    caller.call(&words)?.with(0)?;
+    caller.call(&words)?.expect_exit(0)?;
     ensure!(is_mounted(&fixture)?, "the storage is not mounted");
     end_job(&mut fixture)?;
     let epilog = caller.begin(&["unmount", "--job", "1", "--deadline", "60s"])?;
     drop(epilog.signal(Signal::SIGKILL));
     epilog.wait()?;
-    caller.call(&["unmount", "--job", "1", "--deadline", "60s"])?.with(0)?;
+    caller.call(&["unmount", "--job", "1", "--deadline", "60s"])?.expect_exit(0)?;
     end(fixture)
 }
 
@@ -95,20 +94,20 @@ fn a_full_file_system_keeps_the_old_environment_file() -> anyhow::Result<()> {
     let (mut fixture, caller) = mounted()?;
     let run = fixture.run.cluster.logs().join("full");
     std::fs::create_dir_all(&run)?;
-    let full = Full::over(&run)?;
+    let full = Full::mount_over(&run)?;
     let file = run.join("job.env");
     std::fs::write(&file, "before\n")?;
     full.fill()?;
     let file = file.display().to_string();
     caller
         .call(&["mount", "--job", "1", "--env-file", &file, "--deadline", "60s"])?
-        .with(1)?
-        .saying("make room")?;
+        .expect_exit(1)?
+        .expect_output("make room")?;
     ensure!(std::fs::read_to_string(&file)? == "before\n", "the old file was damaged");
     ensure!(is_mounted(&fixture)?, "the storage was unmounted because of the full file system");
     drop(full);
     end_job(&mut fixture)?;
-    caller.call(&["unmount", "--job", "1", "--deadline", "60s"])?.with(0)?;
+    caller.call(&["unmount", "--job", "1", "--deadline", "60s"])?.expect_exit(0)?;
     end(fixture)
 }
 
@@ -121,20 +120,20 @@ fn with_a_full_state_directory_nothing_is_mounted() -> anyhow::Result<()> {
     let (mut fixture, caller) = ready()?;
     let state = fixture.run.cluster.state_of(COMPUTE).join("mounts");
     fixture.run.cluster.stop_one(COMPUTE)?;
-    let full = Full::over(&state)?;
+    let full = Full::mount_over(&state)?;
     fixture.run.cluster.start_node_with(COMPUTE, &[])?;
-    until("the agent to serve", PATIENCE, || caller.call(&["status"])?.with(0).map(drop))?;
+    until("the agent to serve", PATIENCE, || caller.call(&["status"])?.expect_exit(0).map(drop))?;
     full.fill()?;
     fixture.run.mount_on_computes()?;
     caller
         .call(&["mount", "--job", "1", "--deadline", SHORT])?
-        .with(4)?
-        .saying("No space left on device")?;
+        .expect_exit(4)?
+        .expect_output("No space left on device")?;
     ensure!(!is_mounted(&fixture)?, "the storage was mounted without a record");
     std::fs::remove_file(state.join("ballast"))?;
-    caller.call(&["mount", "--job", "1", "--deadline", "60s"])?.with(0)?;
+    caller.call(&["mount", "--job", "1", "--deadline", "60s"])?.expect_exit(0)?;
     end_job(&mut fixture)?;
-    caller.call(&["unmount", "--job", "1", "--deadline", "60s"])?.with(0)?;
+    caller.call(&["unmount", "--job", "1", "--deadline", "60s"])?.expect_exit(0)?;
     fixture.run.cluster.stop_one(COMPUTE)?;
     drop(full);
     fixture.run.cluster.start_node_with(COMPUTE, &[])?;
@@ -145,7 +144,7 @@ fn with_a_full_state_directory_nothing_is_mounted() -> anyhow::Result<()> {
 struct Full(std::path::PathBuf);
 
 impl Full {
-    fn over(path: &std::path::Path) -> anyhow::Result<Self> {
+    fn mount_over(path: &std::path::Path) -> anyhow::Result<Self> {
         let mut argv = tests::program::command("mount");
         argv.args(["-t", "tmpfs", "-o", "size=64k", "full"]).arg(path);
         tests::cluster::output(argv)?;
@@ -192,15 +191,17 @@ fn a_jump_of_the_wall_clock_changes_no_deadline() -> anyhow::Result<()> {
         fixture.run.cluster.start_node_with(COMPUTE, &environment)?;
         let environment: Vec<_> =
             scripts.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        until("the agent to serve", PATIENCE, || caller.call(&["status"])?.with(0).map(drop))?;
+        until("the agent to serve", PATIENCE, || {
+            caller.call(&["status"])?.expect_exit(0).map(drop)
+        })?;
         caller
             .call_with(&["mount", "--job", "1", "--deadline", SHORT], &environment)?
-            .with(3)?
-            .saying("directive 0")?;
+            .expect_exit(3)?
+            .expect_output("directive 0")?;
     }
     fixture.run.mount_on_computes()?;
-    caller.call(&["mount", "--job", "1", "--deadline", "60s"])?.with(0)?;
+    caller.call(&["mount", "--job", "1", "--deadline", "60s"])?.expect_exit(0)?;
     end_job(&mut fixture)?;
-    caller.call(&["unmount", "--job", "1", "--deadline", "60s"])?.with(0)?;
+    caller.call(&["unmount", "--job", "1", "--deadline", "60s"])?.expect_exit(0)?;
     end(fixture)
 }

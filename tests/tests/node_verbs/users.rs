@@ -63,7 +63,7 @@ impl Drop for Stray {
 fn unmount_names_holder(caller: &Caller) -> anyhow::Result<serde_json::Value> {
     until("a holder to be named", PATIENCE, || {
         let words = ["unmount", "--job", "1", "--deadline", SHORT, "--json"];
-        let held = caller.call(&words)?.with(3)?.json()?;
+        let held = caller.call(&words)?.expect_exit(3)?.json()?;
         ensure!(held["mounts"][0]["holders"][0].is_object(), "{held}");
         Ok(held)
     })
@@ -88,7 +88,7 @@ fn processes_that_a_user_leaves_are_named_and_signalled_only_with_on_timeout_sig
         "on-timeout is report, but the process was signalled or the volume unmounted"
     );
     let words = ["unmount", "--job", "1", "--deadline", SHORT, "--on-timeout", "signal"];
-    caller.call(&words)?.with(0)?;
+    caller.call(&words)?.expect_exit(0)?;
     ensure!(
         stray.has_ended()? && !is_mounted(&fixture)?,
         "the process or the mount is still there"
@@ -97,7 +97,7 @@ fn processes_that_a_user_leaves_are_named_and_signalled_only_with_on_timeout_sig
 }
 
 #[test]
-fn a_process_that_ignores_sigterm_is_killed_and_one_of_root_never_is() -> anyhow::Result<()> {
+fn a_process_that_ignores_sigterm_is_killed_and_a_process_of_root_is_not() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
@@ -107,12 +107,12 @@ fn a_process_that_ignores_sigterm_is_killed_and_one_of_root_never_is() -> anyhow
     let mut roots = Stray::new(&fixture, 0, &format!("cd {path}"))?;
     end_job(&mut fixture)?;
     let words = ["unmount", "--job", "1", "--deadline", SHORT, "--on-timeout", "signal"];
-    let held = caller.call(&words)?.with(3)?;
-    ensure!(deaf.has_ended()?, "it was not killed: {held:?}");
+    let held = caller.call(&words)?.expect_exit(3)?;
+    ensure!(deaf.has_ended()?, "the process that ignores SIGTERM was not killed: {held:?}");
     ensure!(!roots.has_ended()? && is_mounted(&fixture)?, "a process of root was killed");
-    held.saying(&format!("process {} (tail, user 0", roots.0.id()))?;
+    held.expect_output(&format!("process {} (tail, user 0", roots.0.id()))?;
     drop(roots);
-    caller.call(&["unmount", "--job", "1", "--deadline", "60s"])?.with(0)?;
+    caller.call(&["unmount", "--job", "1", "--deadline", "60s"])?.expect_exit(0)?;
     end(fixture)
 }
 
@@ -126,16 +126,16 @@ fn a_detached_mount_counts_as_mounted_until_its_device_is_free() -> anyhow::Resu
     let stray = Stray::new(&fixture, 1050, &format!("exec 5> {path}/open"))?;
     end_job(&mut fixture)?;
     let words = ["unmount", "--job", "1", "--deadline", SHORT, "--on-timeout", "lazy"];
-    let held = caller.call(&words)?.with(3)?;
-    ensure!(!is_mounted(&fixture)?, "it was not detached: {held:?}");
-    let held = caller.call(&["unmount", "--job", "1", "--deadline", SHORT])?.with(3)?;
-    held.saying(&format!("process {}", stray.0.id()))?;
+    let held = caller.call(&words)?.expect_exit(3)?;
+    ensure!(!is_mounted(&fixture)?, "the mount was not detached: {held:?}");
+    let held = caller.call(&["unmount", "--job", "1", "--deadline", SHORT])?.expect_exit(3)?;
+    held.expect_output(&format!("process {}", stray.0.id()))?;
     let name = fixture.run.job.computes_mount();
     let object = fixture.run.prints(&["get", "clientmount", &name, "-n", COMPUTE, "--json"])?;
     let object: serde_json::Value = serde_json::from_str(&object)?;
     ensure!(object["status"]["allReady"] == false, "{}", object["status"]);
     drop(stray);
-    caller.call(&["unmount", "--job", "1", "--deadline", "60s"])?.with(0)?;
+    caller.call(&["unmount", "--job", "1", "--deadline", "60s"])?.expect_exit(0)?;
     end(fixture)
 }
 
@@ -160,7 +160,7 @@ fn a_holder_in_another_mount_namespace_is_named() -> anyhow::Result<()> {
     ensure!(holders.iter().any(|holder| holder["elsewhere"] == true), "{held}");
     drop(holder);
     until("the namespace to be gone", Duration::from_secs(60), || {
-        caller.call(&["unmount", "--job", "1", "--deadline", SHORT])?.with(0).map(drop)
+        caller.call(&["unmount", "--job", "1", "--deadline", SHORT])?.expect_exit(0).map(drop)
     })?;
     end(fixture)
 }
@@ -185,7 +185,7 @@ fn a_holder_in_a_user_namespace_is_named() -> anyhow::Result<()> {
     };
     ensure!(holders.iter().any(is_named), "{held}");
     let words = ["unmount", "--job", "1", "--deadline", SHORT, "--on-timeout", "signal"];
-    caller.call(&words)?.with(0)?;
+    caller.call(&words)?.expect_exit(0)?;
     drop(holder);
     end(fixture)
 }
@@ -211,11 +211,11 @@ fn a_full_volume_with_links_is_mounted_again_and_unmounted_and_no_link_is_follow
              dd if=/dev/zero of=ballast bs=1M 2> /dev/null || true; if cat /dev/zero > more 2> /dev/null; then exit 1; fi"
         ),
     )?;
-    caller.call(&["mount", "--job", "1", "--deadline", "60s"])?.with(0)?;
+    caller.call(&["mount", "--job", "1", "--deadline", "60s"])?.expect_exit(0)?;
     fixture.run.cluster.node(COMPUTE)?.kill()?;
-    caller.call(&["mount", "--job", "1", "--deadline", "60s"])?.with(0)?;
+    caller.call(&["mount", "--job", "1", "--deadline", "60s"])?.expect_exit(0)?;
     end_job(&mut fixture)?;
-    caller.call(&["unmount", "--job", "1", "--deadline", "60s"])?.with(0)?;
+    caller.call(&["unmount", "--job", "1", "--deadline", "60s"])?.expect_exit(0)?;
     ensure!(std::fs::read_to_string(format!("{outside}/kept"))? == "kept", "a link was followed");
     end(fixture)
 }

@@ -79,7 +79,7 @@ fn the_engine_has_the_rights_that_a_workflow_needs_and_uses_each() -> anyhow::Re
         .map(|(verb, resource)| (verb.as_str(), resource.as_str()))
         .filter(|right| !used.contains(right) && !is_unused_by_xfs(*right))
         .collect();
-    ensure!(unused.is_empty(), "the engine has and does not use: {unused:?}; it used {used:?}");
+    ensure!(unused.is_empty(), "the engine does not use its rights {unused:?}; it used {used:?}");
     Ok(())
 }
 

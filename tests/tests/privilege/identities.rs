@@ -204,8 +204,8 @@ fn a_compute_needs_few_rights_beyond_those_that_sites_grant_already() {
         .into_iter()
         .filter(|need| {
             let plural = need.resource.split_once('/').unwrap().1;
-            let given = GIVEN_BY_SITES.iter().find(|given| given.0 == plural);
-            given.is_none_or(|given| !given.1.split(' ').any(|verb| verb == need.verb))
+            let site = GIVEN_BY_SITES.iter().find(|site| site.0 == plural);
+            site.is_none_or(|site| !site.1.split(' ').any(|verb| verb == need.verb))
         })
         .map(|need| need.resource)
         .collect();

@@ -166,7 +166,7 @@ fn prolog_of_unknown_job(cluster: &Cluster) -> anyhow::Result<()> {
     let run = cluster.coordinator_socket();
     let socket = run.parent().context("a directory")?.join("compute-1.sock");
     let mount = ["mount", "--workflow", "nobodys", "--deadline", "60s"];
-    Caller::at(&socket)?.call(&mount)?.with(0)?.saying("no Workflow")?;
+    Caller::at(&socket)?.call(&mount)?.expect_exit(0)?.expect_output("no Workflow")?;
     Ok(())
 }
 
@@ -249,7 +249,7 @@ fn judge(audit: &[AuditEvent], rights: &[(&str, Vec<Need>)]) -> anyhow::Result<(
             })
             .map(|need| format!("{} {}", need.verb, need.resource))
             .collect();
-        ensure!(unused.is_empty(), "{user} has and does not use: {unused:?}; it used {used:?}");
+        ensure!(unused.is_empty(), "{user} does not use its rights {unused:?}; it used {used:?}");
     }
     Ok(())
 }

@@ -100,11 +100,14 @@ fn replace_ca_bundle_by_annotation(objects: &mut Objects) {
 #[test]
 fn the_chart_points_the_webhook_at_the_coordinators_port() -> anyhow::Result<()> {
     let words = ["--set", "mode=coordinator,coordinator.webhookCaBundle=Q0E="];
-    let made = objects(&helm_template(&words)?)?;
+    let chart = objects(&helm_template(&words)?)?;
     let named = |kind: &str, name: &str| {
         let is_named =
             |object: &&Value| object["kind"] == kind && object["metadata"]["name"] == name;
-        made.values().find(is_named).with_context(|| format!("{kind} {name} in {:?}", made.keys()))
+        chart
+            .values()
+            .find(is_named)
+            .with_context(|| format!("{kind} {name} in {:?}", chart.keys()))
     };
     let webhook = &named("ValidatingWebhookConfiguration", "warren")?["webhooks"][0];
     ensure!(webhook["clientConfig"]["caBundle"] == "Q0E=", "{webhook}");
@@ -138,8 +141,8 @@ fn the_chart_leaves_policies_out_for_servers_that_have_no_admission_policies() -
         (&["--kube-version", "1.29.9", "--set", "policy=always"], true),
         (&["--set", "policy=never"], false),
     ] {
-        let made = objects(&helm_template(words)?)?;
-        let policies = made.keys().filter(|key| key.contains("ValidatingAdmissionPolicy")).count();
+        let chart = objects(&helm_template(words)?)?;
+        let policies = chart.keys().filter(|key| key.contains("ValidatingAdmissionPolicy")).count();
         ensure!(policies == if there { 4 } else { 0 }, "{words:?}: {policies} policies");
     }
     Ok(())
@@ -147,12 +150,12 @@ fn the_chart_leaves_policies_out_for_servers_that_have_no_admission_policies() -
 
 #[test]
 fn the_charts_values_reach_every_object_that_uses_them() -> anyhow::Result<()> {
-    let made = helm_template(&[
+    let chart = helm_template(&[
         "--set",
         "mode=coordinator,namespace=storage,nodesNamespace=identities,image.repository=site/warren,image.tag=v2",
     ])?;
-    ensure!(!made.contains("nnf-system") && !made.contains("warren-nodes"), "{made}");
-    ensure!(made.matches("image: \"site/warren:v2\"").count() == 2, "{made}");
+    ensure!(!chart.contains("nnf-system") && !chart.contains("warren-nodes"), "{chart}");
+    ensure!(chart.matches("image: \"site/warren:v2\"").count() == 2, "{chart}");
     let direct = helm_template(&[
         "--set",
         "nodesNamespace=identities,profileNamespaces={default,projects}",
@@ -206,12 +209,12 @@ fn the_chart_is_installed_upgraded_and_uninstalled() -> anyhow::Result<()> {
 /// value, and no flag.
 #[test]
 fn the_arguments_of_containers_are_flags_of_their_programs() -> anyhow::Result<()> {
-    let made = kustomize("through-coordinator")?;
+    let manifests = kustomize("through-coordinator")?;
     for (key, bad, complaint) in [
         ("apps/v1 DaemonSet nnf-system warren-rabbit-agent", &["--node", "a b"][..], "\"a b\""),
         ("apps/v1 Deployment nnf-system warren-coordinator", &["--socket"], "--socket"),
     ] {
-        let container = &made[key]["spec"]["template"]["spec"]["containers"][0];
+        let container = &manifests[key]["spec"]["template"]["spec"]["containers"][0];
         let words = |field: &str| -> Vec<String> {
             let list = container[field].as_array().cloned().unwrap_or_default();
             list.iter().filter_map(Value::as_str).map(str::to_owned).collect()

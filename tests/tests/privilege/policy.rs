@@ -108,7 +108,10 @@ async fn until_in_force(client: &Client) -> anyhow::Result<()> {
     let probes = on_client_mounts("compute-1", "compute-2");
     let find = |what| probes.iter().find(move |case| case.what == what);
     let waited = async {
-        for probe in [find("report elsewhere"), find("change the spec")].into_iter().flatten() {
+        for probe in [find("report a status in another namespace"), find("change the spec")]
+            .into_iter()
+            .flatten()
+        {
             while probe.ask.send(client, &probe.body).await?.code == 200 {
                 tokio::time::sleep(std::time::Duration::from_millis(50)).await;
             }

@@ -111,7 +111,7 @@ fn is_needed(identity: &Identity, ask: &Ask) -> bool {
 }
 
 #[tokio::test]
-async fn each_identity_can_do_what_it_needs_and_nothing_else() -> anyhow::Result<()> {
+async fn each_identity_has_the_rights_that_its_program_needs_and_no_others() -> anyhow::Result<()> {
     let installed =
         Installed::start("direct", &["compute-1", "compute-2", "rabbit-1", "rabbit-2"])?;
     let coordinators = crate::installed::tree("packaging/kubernetes/through-coordinator");

@@ -68,7 +68,7 @@ impl<'a> TokenFile<'a> {
     /// Runs the script renew-token, which must fail and leave the file unchanged. Returns the script's error.
     fn renew_fails(&self, words: &[&str]) -> anyhow::Result<String> {
         let before = self.token()?;
-        let why = self.renew(words, None).err().context("it should have failed")?;
+        let why = self.renew(words, None).err().context("renew-token succeeded")?;
         ensure!(self.token()? == before, "a failure changed the token");
         self.has_no_other_files()?;
         Ok(format!("{why:#}"))
@@ -138,7 +138,7 @@ async fn a_node_renews_its_own_token_and_the_file_is_replaced_as_a_whole() -> an
 }
 
 #[tokio::test]
-async fn a_revoked_token_is_refused_and_the_script_says_what_to_do() -> anyhow::Result<()> {
+async fn a_revoked_token_is_refused_and_the_script_prints_the_remedy() -> anyhow::Result<()> {
     let installed = Installed::start("direct", &["compute-1"])?;
     installed.identities("apply", &["compute-1"])?;
     let old = installed.plane.token("warren-nodes", "compute-1", HOUR).await?;
@@ -161,7 +161,7 @@ async fn a_revoked_token_is_refused_and_the_script_says_what_to_do() -> anyhow::
     // The file may have a newer token if the right to renew was removed late.
     until("the token to be refused", PATIENCE, || {
         let why = holder.renew_fails(&["--now"])?;
-        ensure!(why.contains("takes this token no more"), "{why}");
+        ensure!(why.contains("no longer accepts this token"), "{why}");
         Ok(())
     })?;
 
@@ -174,7 +174,7 @@ async fn a_revoked_token_is_refused_and_the_script_says_what_to_do() -> anyhow::
 }
 
 #[tokio::test]
-async fn renew_token_says_what_is_wrong_with_a_token() -> anyhow::Result<()> {
+async fn renew_token_names_the_fault_of_a_token() -> anyhow::Result<()> {
     let installed = Installed::start("direct", &[])?;
     let holder = TokenFile::new(&installed, "")?;
     let forged = |claims: Value| format!("e30.{}.e30", URL_SAFE_NO_PAD.encode(claims.to_string()));
@@ -188,22 +188,22 @@ async fn renew_token_says_what_is_wrong_with_a_token() -> anyhow::Result<()> {
         // request because the signature is forged.
         (
             forged(json!({"sub": subject, "iat": 1_000_000, "exp": 2_000_000})),
-            "takes this token no more",
+            "no longer accepts this token",
         ),
     ] {
         holder.write(&token)?;
-        let said = holder.renew_fails(&[])?;
-        ensure!(said.contains(why), "{token:?}: {said}");
+        let message = holder.renew_fails(&[])?;
+        ensure!(message.contains(why), "{token:?}: {message}");
     }
-    let said = holder.renew_fails(&["--later"])?;
-    ensure!(said.contains("usage: renew-token"), "{said}");
+    let message = holder.renew_fails(&["--later"])?;
+    ensure!(message.contains("usage: renew-token"), "{message}");
     Ok(())
 }
 
 /// The script quotes names that YAML would read as numbers or booleans. If a name is not valid for a namespace, the
 /// script prints nothing at all.
 #[test]
-fn node_identities_prints_all_or_nothing() -> anyhow::Result<()> {
+fn node_identities_prints_all_nodes_or_only_an_error() -> anyhow::Result<()> {
     let printed = |words: &[&str]| {
         let mut argv = command(tree("packaging/kubernetes/node-identities"));
         argv.args(words);
@@ -225,8 +225,8 @@ fn node_identities_prints_all_or_nothing() -> anyhow::Result<()> {
         (&["--namespace", "A", "a"], "--namespace: 'A'"),
         (&[], "usage: node-identities"),
     ] {
-        let said = format!("{:#}", printed(words).err().with_context(|| format!("{words:?}"))?);
-        ensure!(said.contains(why), "{words:?}: {said}");
+        let message = format!("{:#}", printed(words).err().with_context(|| format!("{words:?}"))?);
+        ensure!(message.contains(why), "{words:?}: {message}");
     }
     Ok(())
 }

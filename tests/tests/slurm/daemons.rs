@@ -13,7 +13,8 @@ use super::{XFS, slurm};
 /// Slurm sometimes kills its teardown call for a cancelled job before the call reaches Warren, and does not repeat the
 /// call. The test delays the call, which has the same effect.
 #[test]
-fn storage_of_a_cancelled_job_goes_although_slurms_teardown_call_is_lost() -> anyhow::Result<()> {
+fn storage_of_a_cancelled_job_is_removed_although_slurms_teardown_call_is_lost()
+-> anyhow::Result<()> {
     let Some(slurm) = slurm("")? else { return Ok(()) };
     let goes_on = slurm.jobs().join("goes-on");
     let wait = format!("until [ -e '{}' ]; do sleep 0.3; done", goes_on.display());
@@ -28,7 +29,7 @@ fn storage_of_a_cancelled_job_goes_although_slurms_teardown_call_is_lost() -> an
     slurm.wait_for(job, &["JobState=CANCELLED", "BurstBufferState=teardown"])?;
     // Waits up to four times as long as usual: Slurm calls for its pools every 30 s, and only then does Warren remove
     // forgotten storage.
-    until("its storage to go", 4 * patience(), || {
+    until("the job's storage to be removed", 4 * patience(), || {
         let left = remaining_objects(&slurm.flow.fixture.run)?;
         ensure!(left.is_empty(), "left: {left:?}");
         Ok(())

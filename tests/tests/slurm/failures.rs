@@ -48,7 +48,7 @@ fn storage_is_not_mounted(slurm: &Slurm, expected: &str) -> anyhow::Result<()> {
     slurm.wait_for_call("start", job)?;
     let rabbit = slurm.flow.fixture.run.cluster.node("rabbit-1")?.pid()?;
     signal(rabbit, Signal::SIGSTOP)?;
-    slurm.let_go("start", job)?;
+    slurm.release("start", job)?;
     // Both nodes give up. Then the rabbit's agent continues: it must free the storage.
     let gave_up = slurm.wait_for(job, &["AdminComment="]);
     signal(rabbit, Signal::SIGCONT)?;

@@ -23,7 +23,7 @@ fn storage_that_slurm_forgot_is_removed_or_the_jobs_comment_names_the_loss() -> 
     let before = slurm.submit_held("create", &["--nodes=2"], &[XFS, "true"])?;
     slurm.wait_for_saved_buffers(&[before])?;
     slurm.prints("scancel", &[&before.to_string()])?;
-    slurm.let_go("create", before)?;
+    slurm.release("create", before)?;
     let runs = slurm.submit(&["--nodelist=compute-1"], &[XFS, WAIT])?;
     let ends = slurm.submit_held("data-out", &["--nodelist=compute-2"], &[XFS, "true"])?;
     let waits = slurm.submit_held("create", &["--nodes=1"], &[XFS, "true"])?;
@@ -42,8 +42,8 @@ fn storage_that_slurm_forgot_is_removed_or_the_jobs_comment_names_the_loss() -> 
             "Slurm saved the burst buffer of job {job}: {buffers}"
         );
     }
-    slurm.let_go("data-out", ends)?;
-    slurm.let_go("create", waits)?;
+    slurm.release("data-out", ends)?;
+    slurm.release("create", waits)?;
     forgotten_storage_is_handled(&slurm, [runs, ends, waits, unknown])?;
     slurm.end()
 }

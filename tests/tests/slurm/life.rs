@@ -44,10 +44,10 @@ fn batch_job(slurm: &Slurm) -> anyhow::Result<()> {
 fn refused(slurm: &Slurm) -> anyhow::Result<()> {
     let bad = "#DW jobdw type=ext4 capacity=320MiB name=scratch";
     let output = slurm.try_submit(&[], &[XFS, bad, "true"])?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(!output.status.success(), "the job was accepted: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    ensure!(!output.status.success(), "the job was accepted: {stderr}");
     for part in ["directive 1", "type=ext4", "raw|xfs|gfs2|lustre"] {
-        ensure!(said.contains(part), "no {part:?} in {said}");
+        ensure!(stderr.contains(part), "no {part:?} in {stderr}");
     }
     // sbatch refuses directives that the engine does not support, and lines that are no valid directive.
     for (line, part) in [
@@ -64,22 +64,26 @@ fn refused(slurm: &Slurm) -> anyhow::Result<()> {
         ),
     ] {
         let output = slurm.try_submit(&[], &[XFS, line, "true"])?;
-        let said = String::from_utf8_lossy(&output.stderr);
-        ensure!(!output.status.success() && said.contains(part), "{line}: {said}");
-        ensure!(!said.contains("warren workload") && !said.contains("taken"), "{line}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        ensure!(!output.status.success() && stderr.contains(part), "{line}: {stderr}");
+        ensure!(
+            !stderr.contains("warren workload") && !stderr.contains("taken"),
+            "{line}: {stderr}"
+        );
     }
     // sbatch refuses the job because it adds the bytes for both nodes, and all rabbits together have fewer.
     let output = slurm
         .try_submit(&["--nodes=2"], &["#DW jobdw type=xfs capacity=9TiB name=scratch", "true"])?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    let is_explained = said.contains("asks for 19791209299968 bytes on all of its nodes together");
-    ensure!(!output.status.success() && is_explained, "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let is_explained =
+        stderr.contains("asks for 19791209299968 bytes on all of its nodes together");
+    ensure!(!output.status.success() && is_explained, "{stderr}");
     // sbatch warns about a directive after the first command, but accepts the job: the line may belong to a script that
     // the job writes.
     let output = slurm.try_submit(&["--hold"], &["true", XFS])?;
-    let said = String::from_utf8_lossy(&output.stderr);
+    let stderr = String::from_utf8_lossy(&output.stderr);
     let parts = ["0 #DW directive(s) taken, 1 line(s) not read", "line 3: #DW jobdw type=xfs"];
-    ensure!(output.status.success() && parts.iter().all(|part| said.contains(part)), "{said}");
+    ensure!(output.status.success() && parts.iter().all(|part| stderr.contains(part)), "{stderr}");
     slurm.prints("scancel", &[String::from_utf8_lossy(&output.stdout).trim()])?;
     // Shell syntax in a directive is not executed.
     let file = slurm.jobs().join("made");

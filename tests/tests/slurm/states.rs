@@ -118,7 +118,7 @@ impl State {
 }
 
 /// Each row has a state, the row of docs/use/slurm.md about it, and the words that `squeue` prints.
-const SEEN: [(State, &str, &str); 5] = [
+const PRINTED_BY_SQUEUE: [(State, &str, &str); 5] = [
     (
         State::StagingIn,
         "| the directives are looked at | `squeue` | `BurstBufferStageIn` |",
@@ -149,12 +149,12 @@ impl<'a> Jobs<'a> {
     pub(crate) fn begin(slurm: &'a Slurm) -> anyhow::Result<Self> {
         let mut jobs = Self { slurm, jobs: Vec::new() };
         for state in STATES {
-            jobs.bring(state).with_context(|| format!("bring a job to {state:?}"))?;
+            jobs.bring_job_to(state).with_context(|| format!("bring a job to {state:?}"))?;
         }
         Ok(jobs)
     }
 
-    fn bring(&mut self, state: State) -> anyhow::Result<()> {
+    fn bring_job_to(&mut self, state: State) -> anyhow::Result<()> {
         let (slurm, node) = (self.slurm, format!("--nodelist={}", state.node()));
         let stop =
             || state.stopped_node().map_or(Ok(()), |node| self.signal(node, Signal::SIGSTOP));
@@ -175,7 +175,7 @@ impl<'a> Jobs<'a> {
         }
         if state.is_over() {
             stop()?;
-            self.let_end(job)?;
+            self.let_job_end(job)?;
         }
         slurm.wait_for(job, state.words_of_scontrol())?;
         if let Some(call) = state.held_call() {
@@ -189,7 +189,7 @@ impl<'a> Jobs<'a> {
     pub(crate) fn ensure_documented(&self) -> anyhow::Result<()> {
         let documents = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/use/slurm.md");
         let documents = fs::read_to_string(documents).context("read the documents")?;
-        for (state, documented, seen) in SEEN {
+        for (state, documented, printed) in PRINTED_BY_SQUEUE {
             ensure!(documents.contains(documented), "not in docs/use/slurm.md: {documented}");
             let job = self
                 .jobs
@@ -198,7 +198,7 @@ impl<'a> Jobs<'a> {
                 .context("a job in that state")?;
             let jobs = format!("--jobs={}", job.1);
             let queued = self.slurm.prints("squeue", &["--noheader", &jobs, "--format=%t %r"])?;
-            ensure!(queued.trim() == seen, "{state:?}: {queued}");
+            ensure!(queued.trim() == printed, "{state:?}: {queued}");
         }
         Ok(())
     }
@@ -208,7 +208,7 @@ impl<'a> Jobs<'a> {
     }
 
     /// Creates the file that the job's script waits for.
-    fn let_end(&self, job: Job) -> anyhow::Result<()> {
+    fn let_job_end(&self, job: Job) -> anyhow::Result<()> {
         fs::write(self.slurm.jobs().join(format!("go.{job}")), "").context("end the job")
     }
 
@@ -216,7 +216,7 @@ impl<'a> Jobs<'a> {
     pub(crate) fn release(&self) -> anyhow::Result<()> {
         for (state, job) in &self.jobs {
             if let Some(call) = state.held_call() {
-                self.slurm.let_go(call, *job)?;
+                self.slurm.release(call, *job)?;
             }
             if let Some(node) = state.stopped_node() {
                 self.signal(node, Signal::SIGCONT)?;
@@ -232,7 +232,7 @@ impl<'a> Jobs<'a> {
                 self.slurm.prints("scontrol", &["release", &job.to_string()])?;
             }
             if !state.is_over() {
-                self.let_end(*job)?;
+                self.let_job_end(*job)?;
             }
         }
         for (state, job) in &self.jobs {

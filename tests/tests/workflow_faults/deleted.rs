@@ -59,7 +59,7 @@ fn an_object_that_is_deleted_under_a_job_is_made_again_or_reported() -> anyhow::
             deleted.with_context(|| kind)?;
         }
         for state in &AFTER_PROPOSAL[3..] {
-            flow.ask(state).with_context(|| kind)?;
+            flow.request_state(state).with_context(|| kind)?;
             let reported =
                 until(&format!("the end of {state} without {kind}"), patience(), || {
                     let status = flow.workflow()?["status"].clone();

@@ -103,7 +103,7 @@ fn a_workflow_succeeds_if_the_coordinator_hangs_in_each_state() -> anyhow::Resul
     flow.wait("Proposal", "Completed")?;
     flow.fill_computes()?;
     for state in AFTER_PROPOSAL {
-        flow.ask(state)?;
+        flow.request_state(state)?;
         let pid = flow.fixture.run.cluster.coordinator()?.pid()?;
         signal(pid, Signal::SIGSTOP)?;
         pause(away);

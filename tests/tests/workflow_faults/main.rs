@@ -69,7 +69,11 @@ const FAULTS: [(&str, &[&str], &str); 29] = [
         ALL,
         "the_engine_plans_containers_again_after_a_conflict_on_every_write",
     ),
-    ("the rabbit's agent is dead", ALL, "a_rabbit_that_is_dead_in_a_state_is_waited_for_and_named"),
+    (
+        "the rabbit's agent is dead",
+        ALL,
+        "the_engine_names_a_dead_rabbit_and_waits_for_the_rabbit_in_each_state",
+    ),
     (
         "the rabbit's agent is killed after each of its steps",
         &["Setup", "PreRun", "PostRun", "Teardown"],
@@ -78,7 +82,7 @@ const FAULTS: [(&str, &[&str], &str); 29] = [
     (
         "the rabbit's agent has nothing to do",
         IDLE,
-        "a_rabbit_that_is_dead_in_a_state_is_waited_for_and_named",
+        "the_engine_names_a_dead_rabbit_and_waits_for_the_rabbit_in_each_state",
     ),
     (
         "a rabbit reports that it cannot make the storage",
@@ -93,22 +97,22 @@ const FAULTS: [(&str, &[&str], &str); 29] = [
     (
         "a compute is dead before its mount",
         &["PreRun"],
-        "a_compute_that_is_dead_around_its_mount_is_waited_for_and_named",
+        "the_engine_names_a_dead_compute_and_waits_for_it_before_during_and_after_its_mount",
     ),
     (
         "a compute dies during its mount",
         &["PreRun"],
-        "a_compute_that_is_dead_around_its_mount_is_waited_for_and_named",
+        "the_engine_names_a_dead_compute_and_waits_for_it_before_during_and_after_its_mount",
     ),
     (
         "a compute dies after its mount",
         &["PostRun"],
-        "a_compute_that_is_dead_around_its_mount_is_waited_for_and_named",
+        "the_engine_names_a_dead_compute_and_waits_for_it_before_during_and_after_its_mount",
     ),
     (
         "a compute that is down never comes back",
         &["PostRun", "Teardown"],
-        "a_compute_that_is_marked_down_is_not_waited_for",
+        "the_engine_does_not_wait_for_a_compute_that_is_marked_down",
     ),
     ("a compute is down", &["PreRun"], "a_compute_that_is_down_is_named_with_the_evidence"),
     ("a compute's mount fails", &["PreRun"], "a_job_goes_on_without_a_compute_whose_mount_failed"),

@@ -16,7 +16,7 @@ use crate::{IDLE, RAW, XFS};
 const STEP: &str = "storage::execute";
 
 /// Waits until the Workflow's message says that it waits for this node.
-fn waits_for(flow: &Flow, state: &str, node: &str) -> anyhow::Result<()> {
+fn until_waits_for(flow: &Flow, state: &str, node: &str) -> anyhow::Result<()> {
     until(&format!("{state} to wait for {node}"), patience(), || {
         let status = &flow.workflow()?["status"];
         let message = status["message"].as_str().unwrap_or_default();
@@ -29,7 +29,7 @@ fn waits_for(flow: &Flow, state: &str, node: &str) -> anyhow::Result<()> {
 /// The agent's process is stopped, so that it looks dead to all other programs, and is killed
 /// later without having continued.
 #[test]
-fn a_rabbit_that_is_dead_in_a_state_is_waited_for_and_named() -> anyhow::Result<()> {
+fn the_engine_names_a_dead_rabbit_and_waits_for_the_rabbit_in_each_state() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
@@ -42,12 +42,12 @@ fn a_rabbit_that_is_dead_in_a_state_is_waited_for_and_named() -> anyhow::Result<
         if state == "Proposal" {
             flow.create(&[RAW])?;
         } else {
-            flow.ask(state)?;
+            flow.request_state(state)?;
         }
         if IDLE.contains(&state) {
             flow.wait(state, "Completed")?;
         } else {
-            waits_for(&flow, state, &rabbit)?;
+            until_waits_for(&flow, state, &rabbit)?;
         }
         flow.fixture.run.cluster.node(&rabbit)?.kill()?;
         flow.wait(state, "Completed")?;
@@ -60,7 +60,8 @@ fn a_rabbit_that_is_dead_in_a_state_is_waited_for_and_named() -> anyhow::Result<
 }
 
 #[test]
-fn a_compute_that_is_dead_around_its_mount_is_waited_for_and_named() -> anyhow::Result<()> {
+fn the_engine_names_a_dead_compute_and_waits_for_it_before_during_and_after_its_mount()
+-> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
@@ -72,8 +73,8 @@ fn a_compute_that_is_dead_around_its_mount_is_waited_for_and_named() -> anyhow::
     flow.reach("DataIn")?;
     // Before the mount, the machine of compute-2 is down. During the mount, its agent is killed after the first step.
     flow.fixture.run.cluster.stop_one("compute-2")?;
-    flow.ask("PreRun")?;
-    waits_for(&flow, "PreRun", "compute-2")?;
+    flow.request_state("PreRun")?;
+    until_waits_for(&flow, "PreRun", "compute-2")?;
     flow.fixture.run.cluster.start_node("compute-2")?;
     let agent = flow.fixture.run.cluster.node("compute-2")?;
     agent.kill_at(STEP, 0, agent);
@@ -84,8 +85,8 @@ fn a_compute_that_is_dead_around_its_mount_is_waited_for_and_named() -> anyhow::
     flow.run_on("compute-2", &format!("echo hello > {path}/hello"))?;
     // After the mount, compute-2 boots again, and nothing is mounted on it.
     flow.fixture.run.cluster.stop_one("compute-2")?;
-    flow.ask("PostRun")?;
-    waits_for(&flow, "PostRun", "compute-2")?;
+    flow.request_state("PostRun")?;
+    until_waits_for(&flow, "PostRun", "compute-2")?;
     flow.fixture.run.cluster.start_node("compute-2")?;
     flow.wait("PostRun", "Completed")?;
     flow.reach("DataOut")?;
@@ -95,7 +96,7 @@ fn a_compute_that_is_dead_around_its_mount_is_waited_for_and_named() -> anyhow::
 }
 
 #[test]
-fn a_compute_that_is_marked_down_is_not_waited_for() -> anyhow::Result<()> {
+fn the_engine_does_not_wait_for_a_compute_that_is_marked_down() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
@@ -107,8 +108,8 @@ fn a_compute_that_is_marked_down_is_not_waited_for() -> anyhow::Result<()> {
         flow.reach(state)?;
     }
     flow.fixture.run.cluster.stop_one("compute-2")?;
-    flow.ask("PostRun")?;
-    waits_for(&flow, "PostRun", "compute-2")?;
+    flow.request_state("PostRun")?;
+    until_waits_for(&flow, "PostRun", "compute-2")?;
     let down = json!({
         "apiVersion": "dataworkflowservices.github.io/v1alpha7", "kind": "SystemStatus",
         "metadata": {"name": "default", "namespace": "default"}, "data": {"nodes": {"compute-2": "Disabled"}},

@@ -27,7 +27,7 @@ fn two_coordinators_at_once_drive_a_workflow_to_its_end() -> anyhow::Result<()> 
         flow.wait("Proposal", "Completed")?;
         flow.fill_computes()?;
         for (place, state) in AFTER_PROPOSAL.into_iter().enumerate() {
-            flow.ask(state)?;
+            flow.request_state(state)?;
             match (turn, place % 2) {
                 (0, _) => {}
                 (_, 0) => flow.fixture.run.cluster.coordinator()?.kill()?,

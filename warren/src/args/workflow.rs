@@ -18,9 +18,9 @@ pub(crate) struct Hosts(pub Vec<String>);
 impl Hosts {
     /// Merges several lists in their order, without duplicates.
     pub(crate) fn merge(lists: &[Self]) -> Vec<String> {
-        let mut seen = std::collections::HashSet::new();
+        let mut known = std::collections::HashSet::new();
         let names = lists.iter().flat_map(|list| &list.0);
-        names.filter(|name| seen.insert(*name)).cloned().collect()
+        names.filter(|name| known.insert(*name)).cloned().collect()
     }
 }
 

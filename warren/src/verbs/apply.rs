@@ -200,8 +200,8 @@ fn is_missing_namespace(error: &kube::Error) -> bool {
 async fn wait_for_namespace(client: &Client, name: &str, deadline: Instant) {
     let api: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(client.clone());
     let only = watcher::Config::default().fields(&format!("metadata.name={name}"));
-    let mut seen = std::pin::pin!(watcher(api, only).applied_objects());
-    let _ = timeout_at(deadline, seen.try_next()).await;
+    let mut namespaces = std::pin::pin!(watcher(api, only).applied_objects());
+    let _ = timeout_at(deadline, namespaces.try_next()).await;
 }
 
 #[cfg(test)]

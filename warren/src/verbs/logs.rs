@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_an_mpi_container_names_its_role() {
+    fn the_source_of_an_mpi_containers_log_names_its_role() {
         let log = |role: Option<&str>| Log {
             rabbit: "r".to_owned(),
             role: role.map(str::to_owned),

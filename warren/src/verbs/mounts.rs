@@ -223,7 +223,7 @@ mod tests {
         assert_eq!(mounts[0].workflow, "w");
         assert_eq!(mounts[0].error, "", "a mount that is ready has no error");
         assert_eq!(row(&mounts[0])[1..4], ["mounted", "mounted", "yes"]);
-        assert_eq!(mounts[1].state, "mounted", "programs read the status as it is");
+        assert_eq!(mounts[1].state, "mounted", "the JSON has the state of the status");
         assert_eq!(
             row(&mounts[1]),
             ["compute-1", "mounted", "failed", "no", "none", "/mnt/nnf/y", "a", "Major: d"]

@@ -33,7 +33,7 @@ pub(crate) async fn run(coordinator: &CoordinatorArgs, output: Output) -> Result
         output.note(&format!("incomplete: {gap}"));
     }
     if answer.nodes.is_empty() {
-        output.note("no nodes: the SystemConfiguration names none, and none has connected");
+        output.note("no nodes: the SystemConfiguration names no node, and no node has connected");
         return Ok(Exit::Done);
     }
     let now = Timestamp::now().as_second();
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn ages_are_short() {
+    fn an_age_has_one_unit() {
         let ages = [(-5, "0s"), (119, "119s"), (120, "2m"), (7200, "2h"), (172_800, "2d")];
         for (seconds, text) in ages {
             assert_eq!(age(seconds), text);

@@ -1,4 +1,4 @@
-//! Asks this node's agent for its plan: the agent reads the node's state and plans, and changes nothing.
+//! Requests a plan from this node's agent: the agent reads the node's state and plans, and changes nothing.
 
 use std::time::Duration;
 

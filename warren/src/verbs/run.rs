@@ -13,7 +13,7 @@ use kube::runtime::{WatchStreamExt, watcher as watch};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 use tokio::task::JoinSet;
-use workload::Seen;
+use workload::FlowEvent;
 
 use crate::args::workflow::Run;
 use crate::client::ServerArgs;
@@ -179,8 +179,8 @@ fn nodes(args: &Run) -> Result<Vec<String>, Failure> {
             vec![host.to_string_lossy().into_owned()]
         }
     };
-    let mut seen = std::collections::HashSet::new();
-    match nodes.iter().find(|node| !seen.insert(*node)) {
+    let mut names = std::collections::HashSet::new();
+    match nodes.iter().find(|node| !names.insert(*node)) {
         Some(twice) => Err(Failure::new(Exit::Usage, format!("--nodes names {twice} twice"))),
         None if nodes.is_empty() => Err(Failure::new(Exit::Usage, "--nodes names no node")),
         None => Ok(nodes),
@@ -235,8 +235,8 @@ fn start_watches(life: &Life, record: &Record) -> JoinSet<()> {
 
 async fn record_states(drive: Drive, record: Record) {
     let mut events = std::pin::pin!(drive.events());
-    while let Some(seen) = events.next().await {
-        if let Seen::Workflow(workflow) = seen {
+    while let Some(event) = events.next().await {
+        if let FlowEvent::Workflow(workflow) = event {
             update(&record, |record| record.workflow(&workflow));
         }
     }

@@ -89,7 +89,7 @@ pub(crate) async fn wait_until(
         let believed = fatal.as_ref().map_or(deadline, |(since, _)| *since + GRACE);
         tokio::select! {
             event = events.next() => {
-                let Some((index, event)) = event else { return Err(Failure::new(Exit::Retryable, "the watch ended")) };
+                let Some((index, event)) = event else { return Err(Failure::new(Exit::Retryable, "the watch on the objects ended: try again")) };
                 if let Some(watched) = watched.get_mut(index) {
                     handle_event(watched, event, output)?;
                 }

@@ -7,7 +7,7 @@ use futures::Stream;
 use kube::Client;
 use tokio::time::Instant;
 use workload::waits::waits;
-use workload::{Flow, Seen, Unreached};
+use workload::{Flow, FlowEvent, Unreached};
 
 use super::gather;
 use super::lease::Renewal;
@@ -142,7 +142,7 @@ impl Drive {
     }
 
     /// Returns a stream of the workflow's versions, and of its end.
-    pub(crate) fn events(&self) -> impl Stream<Item = Seen> + Send + use<> {
+    pub(crate) fn events(&self) -> impl Stream<Item = FlowEvent> + Send + use<> {
         self.flow.events()
     }
 

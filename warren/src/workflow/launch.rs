@@ -27,12 +27,12 @@ pub(crate) struct Launcher(Vec<String>);
 /// The reason why a line is not a launcher.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum LauncherError {
-    #[error("quotes do not match")]
+    #[error("the launcher's quotes do not match: close each quote")]
     Quotes,
-    #[error("the line is empty")]
+    #[error("the launcher is empty: write a command line, or leave --launcher out")]
     Empty,
     #[error(
-        "{{node}} starts the command once on each node and {{nodes}} once in all; write one of them"
+        "{{node}} starts the command once on each node, {{nodes}} starts it once for all nodes; write one of them"
     )]
     Both,
 }
@@ -96,7 +96,7 @@ impl Launcher {
     }
 }
 
-/// The reason why a program cannot be started, found before any storage is made.
+/// The reason why a program cannot be started. The command finds it before any storage is made.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum FindError {
     #[error("{0}: no such command; nothing was made")]
@@ -158,7 +158,7 @@ pub(crate) fn launches(launcher: Option<&Launcher>, job: &Job) -> Vec<Launch> {
     }
 }
 
-/// A program that was started and not waited for.
+/// A program that runs, or has ended without being waited for.
 #[derive(Debug)]
 pub(crate) struct Running {
     launch: Launch,

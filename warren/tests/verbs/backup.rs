@@ -7,10 +7,10 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::box_of_one::{BoxOfOne, configuration, mount, warren};
+use crate::standalone_coordinator::{StandaloneCoordinator, configuration, mount, warren};
 
 /// Returns all objects, without the resourceVersion of the lists.
-fn all_objects(here: &BoxOfOne) -> Vec<Value> {
+fn all_objects(here: &StandaloneCoordinator) -> Vec<Value> {
     ["clientmounts", "systemconfigurations", "namespaces", "customresourcedefinitions"]
         .map(|kind| here.json(&["get", kind, "-A", "--json"])["items"].clone())
         .to_vec()
@@ -29,7 +29,7 @@ fn restore(data: &Path, backup: &str) -> Result<(), String> {
 
 #[test]
 fn a_damaged_store_is_refused_and_a_backup_takes_its_place() {
-    let here = BoxOfOne::start();
+    let here = StandaloneCoordinator::start();
     let mut held = mount("job", "mounted");
     held["metadata"]["finalizers"] = serde_json::json!(["x.io/held"]);
     // The coordinator creates the nodes' namespaces one after the other; `apply` waits for the namespaces that it
@@ -55,7 +55,7 @@ fn a_damaged_store_is_refused_and_a_backup_takes_its_place() {
     let store = data.join("objects.redb");
     let file = std::fs::File::options().write(true).open(&store).unwrap();
     file.write_all_at(&[0xff; 40_000], 4096).unwrap();
-    let Err((directory, why)) = BoxOfOne::start_in(directory) else {
+    let Err((directory, why)) = StandaloneCoordinator::start_in(directory) else {
         panic!("a damaged store is served")
     };
     assert!(why.contains(&store.display().to_string()), "{why}");
@@ -65,7 +65,8 @@ fn a_damaged_store_is_refused_and_a_backup_takes_its_place() {
     assert!(error.contains("Exists"), "{error}");
     std::fs::rename(&store, directory.path().join("objects.redb")).unwrap();
     restore(&data, &backup).unwrap();
-    let here = BoxOfOne::start_in(directory).unwrap_or_else(|(_, why)| panic!("{why}"));
+    let here =
+        StandaloneCoordinator::start_in(directory).unwrap_or_else(|(_, why)| panic!("{why}"));
     assert_eq!(all_objects(&here), before);
     here.warren(&["apply", "-f", &here.path("later.yaml").display().to_string()])
         .assert()
@@ -116,8 +117,8 @@ fn against_server(answer: impl Fn(&str) -> String + Send + 'static) -> (i32, Str
 }
 
 #[test]
-fn a_backup_replaces_files_and_nothing_else() {
-    let here = BoxOfOne::start();
+fn a_backup_replaces_only_regular_files() {
+    let here = StandaloneCoordinator::start();
     let (target, link) = (here.path("target"), here.path("link"));
     std::fs::write(&target, "before").unwrap();
     std::os::unix::fs::symlink(&target, &link).unwrap();
@@ -130,7 +131,7 @@ fn a_backup_replaces_files_and_nothing_else() {
 }
 
 #[test]
-fn an_incomplete_backup_is_not_kept() {
+fn an_incomplete_backup_is_not_written() {
     let header = "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{\"objects\":2,\"unread\":[]}\n";
     for lines in ["", "{}\n{}\n"] {
         let (code, stderr, kept) = against(&format!("{header}{lines}"));

@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-use crate::box_of_one::BoxOfOne;
+use crate::standalone_coordinator::StandaloneCoordinator;
 
 pub(crate) struct Centre {
     stop: Option<oneshot::Sender<()>>,
@@ -24,7 +24,7 @@ pub(crate) struct Centre {
 impl Centre {
     /// Serves the workflows of a coordinator. A workflow with profile `broken` fails in Setup; a workflow with profile
     /// `stuck` stays in Setup.
-    pub(crate) fn start(here: &BoxOfOne) -> Self {
+    pub(crate) fn start(here: &StandaloneCoordinator) -> Self {
         let address = Address::Unix(here.path("api.sock"));
         let (stop, stopped) = oneshot::channel::<()>();
         let running = std::thread::spawn(move || {

@@ -6,13 +6,13 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::backup::answering;
-use crate::box_of_one::{BoxOfOne, DEADLINE};
+use crate::standalone_coordinator::{DEADLINE, StandaloneCoordinator};
 
 #[expect(
     clippy::disallowed_methods,
     reason = "test harness: the child must be signalled while it runs"
 )]
-fn spawn(here: &BoxOfOne, arguments: &[&str]) -> std::process::Child {
+fn spawn(here: &StandaloneCoordinator, arguments: &[&str]) -> std::process::Child {
     Command::new(env!("CARGO_BIN_EXE_warren"))
         .args(arguments)
         .env("WARREN_API", format!("unix://{}", here.path("api.sock").display()))
@@ -24,8 +24,8 @@ fn spawn(here: &BoxOfOne, arguments: &[&str]) -> std::process::Child {
 }
 
 #[test]
-fn an_interrupted_watch_is_cancelled() {
-    let here = BoxOfOne::with_mount();
+fn an_interrupted_watch_exits_with_the_status_of_a_cancelled_verb() {
+    let here = StandaloneCoordinator::with_mount();
     let mut child = spawn(&here, &["get", "clientmounts", "-A", "--watch"]);
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     assert!(lines.next().unwrap().unwrap().starts_with("NAMESPACE"));
@@ -55,8 +55,8 @@ fn is_listening(child: &std::process::Child) -> bool {
 }
 
 #[test]
-fn a_verb_is_interrupted_while_it_reads_or_waits() {
-    let here = BoxOfOne::with_mount();
+fn a_signal_ends_a_verb_that_reads_or_waits() {
+    let here = StandaloneCoordinator::with_mount();
     let pipe = here.path("pipe");
     nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
     let pipe = pipe.display().to_string();
@@ -70,7 +70,7 @@ fn a_verb_is_interrupted_while_it_reads_or_waits() {
             let mut child = spawn(&here, arguments);
             until("handlers", || is_listening(&child).then_some(()));
             kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), signal).unwrap();
-            let status = until("its end", || child.try_wait().unwrap());
+            let status = until("the end of the process", || child.try_wait().unwrap());
             assert_eq!(status.code(), Some(6), "{arguments:?} {signal}");
         }
     }
@@ -79,7 +79,7 @@ fn a_verb_is_interrupted_while_it_reads_or_waits() {
 /// A backup contains Secrets.
 #[test]
 fn an_interrupted_backup_leaves_no_file() {
-    let (here, directory) = (BoxOfOne::start(), tempfile::tempdir().unwrap());
+    let (here, directory) = (StandaloneCoordinator::start(), tempfile::tempdir().unwrap());
     let socket = directory.path().join("half.sock");
     let half = "HTTP/1.1 200 OK\r\n\r\n{\"objects\":2,\"unread\":[]}\n{}\n";
     answering(&socket, |_| half.to_owned(), true);
@@ -87,15 +87,15 @@ fn an_interrupted_backup_leaves_no_file() {
     let file = directory.path().join("backup").display().to_string();
     let files = || std::fs::read_dir(directory.path()).unwrap().count();
     let mut child = spawn(&here, &["--server", &server, "backup", &file]);
-    until("a draft", || (files() > 1).then_some(()));
+    until("a draft of the backup", || (files() > 1).then_some(()));
     kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGTERM).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(6));
-    assert_eq!(files(), 1, "the socket");
+    assert_eq!(files(), 1, "only the socket remains");
 }
 
 #[test]
 fn a_watch_prints_changes_as_they_come() {
-    let here = BoxOfOne::with_mount();
+    let here = StandaloneCoordinator::with_mount();
     let mut child = spawn(&here, &["get", "clientmounts", "-A", "--watch"]);
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     assert!(lines.next().unwrap().starts_with("NAMESPACE"));
@@ -109,7 +109,7 @@ fn a_watch_prints_changes_as_they_come() {
 
 #[test]
 fn closed_output_is_not_a_failure() {
-    let here = BoxOfOne::start();
+    let here = StandaloneCoordinator::start();
     let mut child = spawn(&here, &["completions", "zsh"]);
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();

@@ -9,7 +9,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use crate::box_of_one::BoxOfOne;
+use crate::standalone_coordinator::StandaloneCoordinator;
 
 const NAME: &str = "default-w-1";
 
@@ -25,8 +25,8 @@ fn containers(rabbit: &str) -> Value {
 }
 
 /// Starts a coordinator with two rabbits that have containers of the workflow `w`.
-fn here() -> BoxOfOne {
-    let here = BoxOfOne::start();
+fn here() -> StandaloneCoordinator {
+    let here = StandaloneCoordinator::start();
     let namespace =
         |name: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     let all = ["rabbit-1", "rabbit-2"].map(|name| [namespace(name), containers(name)]);
@@ -41,7 +41,7 @@ fn here() -> BoxOfOne {
 }
 
 /// Runs `work` with a client of the API.
-fn act<T>(here: &BoxOfOne, work: impl AsyncFnOnce(Client) -> T) -> T {
+fn act<T>(here: &StandaloneCoordinator, work: impl AsyncFnOnce(Client) -> T) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let kubeconfig = Kubeconfig::read_from(here.path("kubeconfig")).unwrap();
@@ -71,7 +71,7 @@ async fn answer(client: &Client, rabbit: &str, text: &str) {
 }
 
 #[test]
-fn running_containers_are_asked_each_time_and_the_answers_are_shown() {
+fn each_call_requests_the_logs_of_running_containers_and_shows_the_answers() {
     let here = here();
     for text in ["began\n", "began\nwent on\n"] {
         let stdout = std::thread::scope(|scope| {

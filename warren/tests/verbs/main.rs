@@ -3,13 +3,13 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod backup;
-mod box_of_one;
 mod centre;
 mod interrupted;
 mod logs;
 mod outsider;
 mod planning;
 mod reading;
+mod standalone_coordinator;
 mod usage;
 mod waiting;
 mod workflows;

@@ -3,17 +3,17 @@ use std::os::unix::fs::PermissionsExt;
 
 use assert_cmd::Command;
 
-use crate::box_of_one::BoxOfOne;
+use crate::standalone_coordinator::StandaloneCoordinator;
 
 /// Uid of the user `nobody` on every distribution.
 const NOBODY: &str = "65534";
 
 #[test]
-fn another_user_is_refused_whatever_the_sockets_mode() {
+fn a_user_other_than_root_is_refused_even_if_the_sockets_mode_permits_the_connection() {
     if !gate::root() {
         return;
     }
-    let here = BoxOfOne::with_mount();
+    let here = StandaloneCoordinator::with_mount();
     set_permissions(here.path(""), Permissions::from_mode(0o755)).unwrap();
     let warren = here.path("warren");
     // Another process copies the program: a file that this process has open for writing cannot be executed while a

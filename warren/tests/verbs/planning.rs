@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use tokio_stream::wrappers::{ReceiverStream, UnixListenerStream};
 use tonic::{Request, Response, Status};
 
-use crate::box_of_one::{BoxOfOne, configuration, mount};
+use crate::standalone_coordinator::{StandaloneCoordinator, configuration, mount};
 
 /// An agent whose plan names the objects of the request.
 struct Agent;
@@ -38,7 +38,7 @@ impl Node for Agent {
     }
 
     async fn status(&self, _: Request<StatusRequest>) -> Result<Response<StatusResponse>, Status> {
-        Err(Status::unimplemented("this test does not call it"))
+        Err(Status::unimplemented("this test does not call this method"))
     }
 
     async fn plan(&self, request: Request<PlanRequest>) -> Result<Response<PlanResponse>, Status> {
@@ -55,7 +55,7 @@ impl Node for Agent {
     }
 
     async fn get_health(&self, _: Request<HealthRequest>) -> Result<Response<Health>, Status> {
-        Err(Status::unimplemented("this test does not call it"))
+        Err(Status::unimplemented("this test does not call this method"))
     }
 }
 
@@ -107,7 +107,7 @@ fn steps(uid: &str) -> String {
 
 #[test]
 fn an_object_without_a_uid_gets_the_uid_of_the_stored_object() {
-    let here = BoxOfOne::start();
+    let here = StandaloneCoordinator::start();
     let file = here.file("both.yaml", &[profile(), pinned_mount()]);
     let node = here.file("node.yaml", &[configuration()]);
     let mut other = pinned_mount();
@@ -129,7 +129,7 @@ fn an_object_without_a_uid_gets_the_uid_of_the_stored_object() {
 
 #[test]
 fn a_plan_whose_files_hold_the_profile_needs_no_api() {
-    let here = BoxOfOne::start();
+    let here = StandaloneCoordinator::start();
     let file = here.file("both.yaml", &[profile(), pinned_mount(), pinned_mount()]);
     let socket = here.path("agent.sock");
     with_agent(socket.clone(), || {
@@ -144,7 +144,7 @@ fn a_plan_whose_files_hold_the_profile_needs_no_api() {
 
 #[test]
 fn the_agent_plans_with_the_profile_of_the_files_or_of_the_api() {
-    let here = BoxOfOne::start();
+    let here = StandaloneCoordinator::start();
     let alone = here.file("alone.yaml", &[pinned_mount()]);
     let both = here.file("both.yaml", &[profile(), pinned_mount()]);
     let profile = here.file("profile.yaml", &[profile()]);
@@ -164,7 +164,7 @@ fn the_agent_plans_with_the_profile_of_the_files_or_of_the_api() {
 
 #[test]
 fn without_an_agent_or_a_mount_there_is_no_plan() {
-    let here = BoxOfOne::start();
+    let here = StandaloneCoordinator::start();
     let file = here.file("alone.yaml", &[pinned_mount()]);
     let agent = here.path("agent.sock").display().to_string();
     let assert = here.warren(&["plan", "-f", &file, "--agent", &agent]).assert().code(8);

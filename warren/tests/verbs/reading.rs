@@ -1,8 +1,8 @@
-use crate::box_of_one::BoxOfOne;
+use crate::standalone_coordinator::StandaloneCoordinator;
 
 #[test]
 fn get_shows_the_columns_of_the_kind() {
-    let here = BoxOfOne::with_mount();
+    let here = StandaloneCoordinator::with_mount();
     for kind in ["clientmounts", "clientmount", "ClientMount"] {
         let table = here.output(&["get", kind, "-n", "compute-1"]);
         let mut lines = table.lines();
@@ -27,7 +27,7 @@ fn get_shows_the_columns_of_the_kind() {
 
 #[test]
 fn get_filters_by_label_selector() {
-    let here = BoxOfOne::with_mount();
+    let here = StandaloneCoordinator::with_mount();
     let selector = "dataworkflowservices.github.io/workflow.name";
     let some =
         here.output(&["get", "clientmounts", "-A", "-o", "name", "-l", &format!("{selector}=wf")]);
@@ -40,7 +40,7 @@ fn get_filters_by_label_selector() {
 
 #[test]
 fn mounts_are_listed_and_filtered() {
-    let here = BoxOfOne::with_mount();
+    let here = StandaloneCoordinator::with_mount();
     let table = here.output(&["mounts"]);
     assert!(table.starts_with("NODE") && table.contains("/mnt/nnf/job"), "{table}");
     let count = |arguments: &[&str]| here.json(arguments).as_array().unwrap().len();
@@ -61,7 +61,7 @@ fn mounts_are_listed_and_filtered() {
 
 #[test]
 fn nodes_are_listed_with_their_index() {
-    let here = BoxOfOne::with_mount();
+    let here = StandaloneCoordinator::with_mount();
     let nodes = here.json(&["nodes", "--json"]);
     assert_eq!(nodes["gaps"], serde_json::json!([]));
     assert_eq!(nodes["nodes"][1]["node"], "compute-2");

@@ -1,4 +1,4 @@
-use crate::box_of_one::{BoxOfOne, mount, warren};
+use crate::standalone_coordinator::{StandaloneCoordinator, mount, warren};
 
 #[test]
 fn help_documents_exit_statuses_and_defaults() {
@@ -38,7 +38,7 @@ fn an_unreachable_server_exits_with_7_and_the_remedy_starts_it() {
 
 #[test]
 fn an_unusable_file_changes_nothing() {
-    let here = BoxOfOne::start();
+    let here = StandaloneCoordinator::start();
     let good = here.file(
         "good.yaml",
         &[serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}})],
@@ -61,7 +61,7 @@ fn an_unusable_file_changes_nothing() {
 
 #[test]
 fn an_object_that_the_schema_refuses_is_reported_with_file_and_field() {
-    let here = BoxOfOne::with_mount();
+    let here = StandaloneCoordinator::with_mount();
     let mut wrong = mount("wrong", "mounted");
     wrong["spec"]["desiredState"] = "half".into();
     let file = here.file("wrong.yaml", &[mount("right", "mounted"), wrong]);
@@ -73,7 +73,7 @@ fn an_object_that_the_schema_refuses_is_reported_with_file_and_field() {
 }
 
 #[test]
-fn completions_are_made_from_the_command_line() {
+fn the_completion_script_has_the_verbs() {
     for shell in ["bash", "zsh", "fish"] {
         let assert = warren(&["completions", shell]).assert().success();
         assert!(String::from_utf8_lossy(&assert.get_output().stdout).contains("mounts"));

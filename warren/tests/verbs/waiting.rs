@@ -1,10 +1,10 @@
 use serde_json::json;
 
-use crate::box_of_one::{BoxOfOne, mount};
+use crate::standalone_coordinator::{StandaloneCoordinator, mount};
 
 const OBJECT: &str = "clientmount/job";
 
-fn set_status(here: &BoxOfOne, status: &serde_json::Value) {
+fn set_status(here: &StandaloneCoordinator, status: &serde_json::Value) {
     use kube::api::{Api, DynamicObject, Patch, PatchParams};
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -21,7 +21,7 @@ fn set_status(here: &BoxOfOne, status: &serde_json::Value) {
 
 #[test]
 fn wait_ends_when_the_condition_holds() {
-    let here = BoxOfOne::with_mount();
+    let here = StandaloneCoordinator::with_mount();
     set_status(&here, &json!({"mounts": [{"state": "mounted", "ready": true}], "allReady": true}));
     let done = here.output(&["wait", OBJECT, "-n", "compute-1", "--for", "mounted"]);
     assert_eq!(done, "1 mounted\n");
@@ -42,15 +42,15 @@ fn wait_ends_when_the_condition_holds() {
 
 #[test]
 fn the_longest_timeout_does_not_overflow() {
-    let here = BoxOfOne::with_mount();
+    let here = StandaloneCoordinator::with_mount();
     let eternity = format!("{}s", u64::MAX);
     let deleted = ["wait", "clientmount/other", "--for", "deleted", "--timeout", &eternity];
     assert_eq!(here.output(&deleted), "0 deleted\n");
 }
 
 #[test]
-fn wait_sees_a_change_that_comes_later() {
-    let here = BoxOfOne::with_mount();
+fn wait_ends_when_a_later_change_meets_the_condition() {
+    let here = StandaloneCoordinator::with_mount();
     let waiting = std::thread::scope(|scope| {
         let waiting =
             scope.spawn(|| here.output(&["wait", OBJECT, "-n", "compute-1", "--for", "mounted"]));
@@ -65,7 +65,7 @@ fn wait_sees_a_change_that_comes_later() {
 
 #[test]
 fn a_timeout_is_retryable_and_names_the_unmet_objects() {
-    let here = BoxOfOne::with_mount();
+    let here = StandaloneCoordinator::with_mount();
     let assert = here
         .warren(&["wait", OBJECT, "-n", "compute-1", "--for", "mounted", "--timeout", "3s"])
         .assert()
@@ -91,7 +91,7 @@ fn a_timeout_is_retryable_and_names_the_unmet_objects() {
 
 #[test]
 fn a_fatal_error_ends_the_wait_early() {
-    let here = BoxOfOne::with_mount();
+    let here = StandaloneCoordinator::with_mount();
     let error = json!({"severity": "Fatal", "type": "User", "userMessage": "u", "debugMessage": "no profile pinned"});
     set_status(
         &here,
@@ -105,7 +105,7 @@ fn a_fatal_error_ends_the_wait_early() {
 
 #[test]
 fn a_wait_for_a_state_that_is_not_desired_is_reported() {
-    let here = BoxOfOne::with_mount();
+    let here = StandaloneCoordinator::with_mount();
     let file = here.file("unmounted.yaml", &[mount("job", "unmounted")]);
     here.warren(&["apply", "-f", &file]).assert().success();
     let assert = here

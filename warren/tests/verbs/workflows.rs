@@ -5,21 +5,21 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
-use crate::box_of_one::{BoxOfOne, configuration};
 use crate::centre::Centre;
+use crate::standalone_coordinator::{StandaloneCoordinator, configuration};
 
 const DIRECTIVE: &str = "#DW jobdw type=xfs capacity=1GiB name=foo";
 
 /// Starts a coordinator with two computes and the stand-in of an engine.
-fn site() -> (BoxOfOne, Centre) {
-    let here = BoxOfOne::start();
+fn site() -> (StandaloneCoordinator, Centre) {
+    let here = StandaloneCoordinator::start();
     let file = here.file("system.yaml", &[configuration()]);
     here.warren(&["apply", "-f", &file]).assert().success();
     let centre = Centre::start(&here);
     (here, centre)
 }
 
-fn workflows(here: &BoxOfOne) -> usize {
+fn workflows(here: &StandaloneCoordinator) -> usize {
     here.json(&["workflow", "show", "--json"]).as_array().unwrap().len()
 }
 
@@ -116,7 +116,7 @@ fn computes_are_named_before_setup() {
         "computes/w",
         "servers/w-0",
         "directivebreakdown/w-0",
-        "the workflow waits for nothing",
+        "the workflow does not wait",
     ] {
         assert!(investigated.contains(object), "{investigated}");
     }
@@ -223,7 +223,7 @@ fn a_timeout_of_a_run_names_the_cause() {
 }
 
 #[test]
-fn wrong_arguments_create_no_workflow() {
+fn a_run_with_wrong_arguments_creates_no_workflow() {
     let (here, _centre) = site();
     let refused = |arguments: &[&str], expected: &str| {
         let assert = here.warren(arguments).args(["--", "true"]).assert().code(2);
@@ -241,7 +241,7 @@ fn wrong_arguments_create_no_workflow() {
 
 /// A workflow of another user with the same name must not be removed.
 #[test]
-fn an_existing_workflow_of_the_same_name_is_left_alone() {
+fn a_run_does_not_remove_an_existing_workflow_of_the_same_name() {
     let (here, _centre) = site();
     here.warren(&["workflow", "create", DIRECTIVE, "--name", "taken"]).assert().success();
     let assert = here
@@ -268,7 +268,7 @@ fn an_interrupted_run_ends_its_command_and_removes_its_storage() {
     clippy::disallowed_methods,
     reason = "test harness: the child must be signalled while it runs"
 )]
-fn interrupt(here: &BoxOfOne, signal: Signal) {
+fn interrupt(here: &StandaloneCoordinator, signal: Signal) {
     let script = "trap 'echo cleaned; exit 0' TERM; echo running; while :; do sleep 0.05; done";
     let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_warren"))
         .args(["run", DIRECTIVE, "--nodes", "compute-1", "--", "sh", "-c", script])
@@ -285,7 +285,7 @@ fn interrupt(here: &BoxOfOne, signal: Signal) {
 }
 
 #[test]
-fn purge_shows_its_plan_before_it_does_anything() {
+fn purge_without_yes_only_shows_its_plan() {
     let (here, _centre) = site();
     here.warren(&["workflow", "create", DIRECTIVE, "--name", "w"]).assert().success();
     let held = json!({"apiVersion": "dataworkflowservices.github.io/v1alpha7", "kind": "Servers", "spec": {},

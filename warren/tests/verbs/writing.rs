@@ -1,10 +1,10 @@
 use serde_json::json;
 
-use crate::box_of_one::{BoxOfOne, configuration, mount};
+use crate::standalone_coordinator::{StandaloneCoordinator, configuration, mount};
 
 #[test]
-fn apply_creates_changes_or_keeps_objects() {
-    let here = BoxOfOne::start();
+fn apply_creates_changes_or_leaves_objects_unchanged() {
+    let here = StandaloneCoordinator::start();
     let file = here.file("all.yaml", &[configuration(), mount("job", "mounted")]);
     let created = here.output(&["apply", "-f", &file]);
     assert_eq!(created, "systemconfiguration/default created\nclientmount/job created\n");
@@ -18,7 +18,7 @@ fn apply_creates_changes_or_keeps_objects() {
 
 #[test]
 fn apply_reads_standard_input_and_supports_dry_runs() {
-    let here = BoxOfOne::with_mount();
+    let here = StandaloneCoordinator::with_mount();
     let tried = here
         .warren(&["apply", "--dry-run", "-f", "-"])
         .write_stdin(mount("other", "mounted").to_string())
@@ -42,7 +42,7 @@ fn stderr(assert: &assert_cmd::assert::Assert) -> String {
 
 #[test]
 fn unknown_fields_are_refused_in_new_and_changed_objects() {
-    let here = BoxOfOne::with_mount();
+    let here = StandaloneCoordinator::with_mount();
     for (pointer, field) in [
         ("/spec", "spec.desiredStat"),
         ("/spec/mounts/0", "desiredStat"),
@@ -65,7 +65,7 @@ fn unknown_fields_are_refused_in_new_and_changed_objects() {
 
 #[test]
 fn warnings_of_the_api_are_printed() {
-    let here = BoxOfOne::start();
+    let here = StandaloneCoordinator::start();
     let definition = json!({
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -94,7 +94,7 @@ fn warnings_of_the_api_are_printed() {
 /// The test applies 7 mounts: a wait of 10 s for each namespace would exceed its limit of 60 s.
 #[test]
 fn a_dry_run_does_not_wait_for_namespaces() {
-    let here = BoxOfOne::start();
+    let here = StandaloneCoordinator::start();
     let mut objects = vec![configuration()];
     objects.extend((0..7).map(|index| mount(&format!("job-{index}"), "mounted")));
     let file = here.file("all.yaml", &objects);
@@ -105,7 +105,7 @@ fn a_dry_run_does_not_wait_for_namespaces() {
 
 #[test]
 fn a_missing_namespace_is_reported() {
-    let here = BoxOfOne::with_mount();
+    let here = StandaloneCoordinator::with_mount();
     let mut stray = mount("stray", "mounted");
     stray["metadata"]["namespace"] = "compute-9".into();
     let file = here.file("stray.yaml", &[stray]);
@@ -116,7 +116,7 @@ fn a_missing_namespace_is_reported() {
 
 #[test]
 fn delete_waits_and_names_the_finalizers_that_hold_the_object() {
-    let here = BoxOfOne::with_mount();
+    let here = StandaloneCoordinator::with_mount();
     let deleted = here.output(&["delete", "clientmount", "job", "-n", "compute-1"]);
     assert_eq!(deleted, "clientmount/job deleted\n");
     here.warren(&["delete", "clientmount", "job", "-n", "compute-1"]).assert().code(1);
@@ -139,7 +139,7 @@ fn delete_waits_and_names_the_finalizers_that_hold_the_object() {
 
 #[test]
 fn a_failed_deletion_does_not_prevent_the_others() {
-    let here = BoxOfOne::with_mount();
+    let here = StandaloneCoordinator::with_mount();
     let delete = ["delete", "clientmount", "none", "job", "nobody", "-n", "compute-1"];
     let assert = here.warren(&delete).assert().code(1);
     assert_eq!(String::from_utf8_lossy(&assert.get_output().stdout), "clientmount/job deleted\n");
@@ -150,7 +150,7 @@ fn a_failed_deletion_does_not_prevent_the_others() {
 
 #[test]
 fn control_characters_of_files_are_escaped() {
-    let here = BoxOfOne::with_mount();
+    let here = StandaloneCoordinator::with_mount();
     let evil = "\u{1b}]0;owned\u{7}\u{9b}2J";
     for field in
         ["/kind", "/apiVersion", "/metadata/name", "/metadata/namespace", "/spec/desiredState"]
@@ -184,7 +184,7 @@ fn control_characters_of_files_are_escaped() {
 
 #[test]
 fn errors_are_json_with_the_flag_json() {
-    let here = BoxOfOne::with_mount();
+    let here = StandaloneCoordinator::with_mount();
     let file = here.file(
         "kind.yaml",
         &[json!({"apiVersion": "v1", "kind": "None", "metadata": {"name": "a"}})],

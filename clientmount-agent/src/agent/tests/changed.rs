@@ -12,11 +12,11 @@ const BEFORE: [(&str, usize); 2] = [("a", 0), ("b", 1)];
 /// Returns the node's mounts, each as its name beneath `/mnt/nnf` and the index of its allocation.
 fn mounted_allocations(node: &Node) -> Vec<(String, usize)> {
     let converger = Converger::new(Arc::<FakeHost>::clone(&node.chassis.compute));
-    let seen = converger.observe(&Desired::OnlyMounts(Vec::new())).unwrap();
+    let observed = converger.observe(&Desired::OnlyMounts(Vec::new())).unwrap();
     let ids: Vec<_> = (0..2).map(|index| node.chassis.file_system(index)).collect();
     let index = |there: Superblock| ids.iter().position(|id| there == Superblock::Ours(*id));
     let name = |point: &MountPoint| point.below().display().to_string();
-    let mounts = seen.mounts.iter();
+    let mounts = observed.mounts.iter();
     let mut mounted_allocations: Vec<_> =
         mounts.map(|(at, there)| (name(at), index(there.superblock).unwrap())).collect();
     mounted_allocations.sort();
@@ -33,7 +33,7 @@ async fn start_mounted(before: &[(&str, usize)]) -> (Node, Session, ClientMount)
 }
 
 #[tokio::test]
-async fn dropped_mounts_are_unmounted_and_swapped_ones_end_at_their_new_paths() {
+async fn dropped_mounts_are_unmounted_and_swapped_mounts_are_mounted_at_their_new_paths() {
     let cases: [&[(&str, usize)]; 5] = [
         &[("c", 0), ("b", 1)],
         &[("b", 1)],
@@ -56,7 +56,7 @@ async fn dropped_mounts_are_unmounted_and_swapped_ones_end_at_their_new_paths() 
             assert_eq!(
                 node.chassis.compute.applied().len(),
                 steps,
-                "the order makes no difference"
+                "a changed order of the mounts causes no step"
             );
         }
         session.send(&deleted(&version(&object, "3"))).await;
@@ -119,14 +119,14 @@ async fn a_mount_stays_when_an_object_that_waited_for_its_path_drops_that_path()
         metadata: node.chassis.object(1).metadata,
         ..node.chassis.object_with(mounts)
     };
-    let (waiting, content) = (second(&[("a", 0)]), version(&second(&[("b", 1)]), "2"));
+    let (waiting, satisfied) = (second(&[("a", 0)]), version(&second(&[("b", 1)]), "2"));
     let mut session = node.coordinator.session().await;
     session.sync(&[&first]).await;
     session.report_of(&first, ready).await;
     session.send(&waiting).await;
     session.report_of(&waiting, is_failed).await;
-    session.send(&content).await;
-    session.report_of(&content, ready).await;
+    session.send(&satisfied).await;
+    session.report_of(&satisfied, ready).await;
     assert_eq!(mounted_allocations(&node), [("a".to_owned(), 0), ("b".to_owned(), 1)]);
 }
 
@@ -137,7 +137,7 @@ fn desired(object: &ClientMount) -> LinkEvent {
 /// If the agent forgot that it has unmounted the dropped mount, it would run that mount's hooks again, beneath the
 /// mount that is now at the same path.
 #[tokio::test]
-async fn a_dropped_mount_is_unmounted_once_though_the_object_changes_meanwhile() {
+async fn a_dropped_mount_is_unmounted_only_once_even_if_its_object_changes_meanwhile() {
     let mut profile = profile();
     let commands = &mut profile.spec.data.xfs_storage.file_system_commands.compute_commands;
     commands.user_commands.pre_unmount = vec!["/site/preUnmount".into()];
@@ -151,13 +151,13 @@ async fn a_dropped_mount_is_unmounted_once_though_the_object_changes_meanwhile()
     let (chassis, now) = (Chassis::new(3), Instant::now());
     let before = chassis.object_with(&[("a", 0), ("b", 2)]);
     let mut agent = agent_with(&chassis, &before);
-    agent.event(hooked(&before));
+    agent.handle_event(hooked(&before));
     work(&mut agent, now).await;
     let swapped = version(&chassis.object_with(&[("a", 1)]), "2");
-    agent.event(hooked(&swapped));
+    agent.handle_event(hooked(&swapped));
     agent.start(now);
-    agent.event(hooked(&version(&chassis.object_with(&[("a", 1), ("b", 2)]), "3")));
-    agent.event(hooked(&version(&swapped, "4")));
+    agent.handle_event(hooked(&version(&chassis.object_with(&[("a", 1), ("b", 2)]), "3")));
+    agent.handle_event(hooked(&version(&swapped, "4")));
     work(&mut agent, now).await;
     assert!(agent.failing.is_empty(), "{:?}", agent.failing);
     let applied = chassis.compute.applied();
@@ -168,9 +168,12 @@ async fn a_dropped_mount_is_unmounted_once_though_the_object_changes_meanwhile()
         Step::RunHook { line, .. } => line.contains("preUnmount"),
         step => matches!(step, Step::ForgetHooks { .. }),
     };
-    assert!(applied[..last].iter().any(tears_down), "there are hooks");
-    let torn: Vec<_> = applied[last..].iter().filter(|step| tears_down(step)).collect();
-    assert!(torn.is_empty(), "beneath the mount in use: {torn:?}");
+    assert!(applied[..last].iter().any(tears_down), "the first unmount ran hooks");
+    let teardown_steps: Vec<_> = applied[last..].iter().filter(|step| tears_down(step)).collect();
+    assert!(
+        teardown_steps.is_empty(),
+        "steps of an unmount while the new mount is at the same path: {teardown_steps:?}"
+    );
 }
 
 #[tokio::test]
@@ -181,48 +184,48 @@ async fn an_object_whose_node_was_changed_is_not_released_while_it_is_mounted() 
     work(&mut agent, now).await;
     let mut moved = version(&object, "2");
     moved.spec.node = "compute-2".into();
-    agent.event(desired(&moved));
+    agent.handle_event(desired(&moved));
     work(&mut agent, now).await;
     chassis.compute.hold(&point("/mnt/nnf/a"));
-    agent.event(desired(&deleted(&version(&moved, "3"))));
+    agent.handle_event(desired(&deleted(&version(&moved, "3"))));
     work(&mut agent, now).await;
     assert!(!agent.outbox.reports()[0].released);
     chassis.compute.let_go(&point("/mnt/nnf/a"));
-    agent.event(desired(&deleted(&version(&moved, "4"))));
+    agent.handle_event(desired(&deleted(&version(&moved, "4"))));
     work(&mut agent, now).await;
     assert!(agent.outbox.reports()[0].released && mounted_on(&chassis).is_empty());
 }
 
 /// The third version can be read, and requests the mount again.
 #[tokio::test]
-async fn a_mount_that_is_asked_for_after_an_unreadable_version_stays_mounted() {
+async fn a_mount_that_its_object_still_requests_after_an_unreadable_version_stays_mounted() {
     let (chassis, now) = (Chassis::new(1), Instant::now());
     let object = chassis.object_with(&[("a", 0)]);
     let mut agent = agent_with(&chassis, &object);
     work(&mut agent, now).await;
     let unreadable =
         DesiredMount { client_mount: b"{".to_vec(), ..message(&version(&object, "2")) };
-    agent.event(LinkEvent::Desired(Box::new(ReceivedMount::decode(unreadable))));
+    agent.handle_event(LinkEvent::Desired(Box::new(ReceivedMount::decode(unreadable))));
     work(&mut agent, now).await;
     let steps = chassis.compute.applied().len();
-    agent.event(desired(&version(&object, "3")));
+    agent.handle_event(desired(&version(&object, "3")));
     work(&mut agent, now).await;
-    assert_eq!(chassis.compute.applied()[steps..], [], "the job's mount stays as it is");
+    assert_eq!(chassis.compute.applied()[steps..], [], "no step touches the job's mount");
 }
 
 /// The volume of a file system that is mounted twice cannot be deactivated.
 #[tokio::test]
-async fn a_file_system_is_mounted_at_its_new_path_only_when_it_is_unmounted_from_the_old_one() {
+async fn a_file_system_is_mounted_at_its_new_path_only_after_it_was_unmounted_from_its_old_path() {
     let (chassis, now) = (Chassis::new(1), Instant::now());
     let mut agent = agent_with(&chassis, &chassis.object_with(&[("a", 0)]));
     work(&mut agent, now).await;
     chassis.compute.hold(&point("/mnt/nnf/a"));
     let moved = version(&chassis.object_with(&[("c", 0)]), "2");
-    agent.event(desired(&moved));
+    agent.handle_event(desired(&moved));
     work(&mut agent, now).await;
     assert_eq!(mounted_on(&chassis), ["/mnt/nnf/a"]);
     chassis.compute.let_go(&point("/mnt/nnf/a"));
-    agent.event(desired(&version(&moved, "3")));
+    agent.handle_event(desired(&version(&moved, "3")));
     work(&mut agent, now).await;
     assert_eq!(mounted_on(&chassis), ["/mnt/nnf/c"]);
     assert!(agent.failing.is_empty(), "{:?}", agent.failing);
@@ -241,7 +244,7 @@ async fn a_mount_dropped_before_a_start_is_not_unmounted_while_its_device_is_in_
         work(&mut agent, now).await;
         assert!(!agent.outbox.reports()[0].released, "{after:?}");
         chassis.compute.leave_elsewhere();
-        agent.event(desired(&deleted(&version(&changed, "3"))));
+        agent.handle_event(desired(&deleted(&version(&changed, "3"))));
         work(&mut agent, now).await;
         assert!(agent.outbox.reports()[0].released && mounted_on(&chassis).is_empty(), "{after:?}");
     }
@@ -260,7 +263,7 @@ async fn an_object_moved_to_another_node_before_a_start_is_released_only_after_i
     work(&mut agent, now).await;
     assert!(!agent.outbox.reports()[0].released);
     chassis.compute.let_go(&point("/mnt/nnf/a"));
-    agent.event(desired(&deleted(&version(&changed, "3"))));
+    agent.handle_event(desired(&deleted(&version(&changed, "3"))));
     work(&mut agent, now).await;
     assert!(agent.outbox.reports()[0].released && mounted_on(&chassis).is_empty());
 }
@@ -276,12 +279,12 @@ async fn a_lustre_mount_that_was_dropped_or_whose_object_was_deleted_before_a_st
     for after in [changed, other] {
         let chassis = Chassis::new(1);
         work(&mut agent_with(&chassis, &before), now).await;
-        let was = mounted_on(&chassis);
-        assert_eq!(was.len(), 1);
+        let mounted_before = mounted_on(&chassis);
+        assert_eq!(mounted_before.len(), 1);
         let mut agent = agent_with(&chassis, &after);
         work(&mut agent, now).await;
         let mounted = mounted_on(&chassis);
-        assert!(mounted.len() == 1 && mounted != was, "{mounted:?}");
+        assert!(mounted.len() == 1 && mounted != mounted_before, "{mounted:?}");
         let mut agent = agent_with(&chassis, &deleted(&version(&after, "3")));
         work(&mut agent, now).await;
         assert!(agent.outbox.reports()[0].released && mounted_on(&chassis).is_empty());
@@ -304,10 +307,11 @@ async fn a_path_that_another_object_requests_after_a_restart_is_unmounted_first(
     let mut agent = agent_with_all(&chassis, &[&first, &deleted(&moved)]);
     work(&mut agent, now).await;
     let reports = agent.outbox.reports();
-    let of_moved = reports.iter().find(|report| Some(&report.uid) == moved.metadata.uid.as_ref());
-    assert!(!of_moved.unwrap().released, "its earlier mount is still there");
+    let report_on_moved =
+        reports.iter().find(|report| Some(&report.uid) == moved.metadata.uid.as_ref());
+    assert!(!report_on_moved.unwrap().released, "its earlier mount is still mounted");
     chassis.compute.let_go(&point("/mnt/nnf/a"));
-    agent.event(desired(&deleted(&version(&moved, "3"))));
+    agent.handle_event(desired(&deleted(&version(&moved, "3"))));
     work(&mut agent, now).await;
     assert_eq!(mounted_on(&chassis), ["/mnt/nnf/a"]);
     assert!(agent.failing.is_empty(), "{:?}", agent.failing);
@@ -321,7 +325,7 @@ async fn an_object_is_released_though_its_record_cannot_be_removed() {
     let mut agent = agent_with(&chassis, &object);
     work(&mut agent, now).await;
     chassis.break_records();
-    agent.event(desired(&deleted(&version(&object, "2"))));
+    agent.handle_event(desired(&deleted(&version(&object, "2"))));
     work(&mut agent, now).await;
     assert!(agent.outbox.reports()[0].released);
 }
@@ -336,12 +340,12 @@ async fn a_mount_that_cannot_be_recorded_is_not_mounted() {
     let report = &agent.outbox.reports()[0];
     let status = &report.status;
     let error = status.error.as_ref().unwrap();
-    assert!(error.debug_message.contains("the record of what is mounted"), "{error:?}");
+    assert!(error.debug_message.contains("the record of mounts"), "{error:?}");
     assert!(!status.all_ready && mounted_on(&chassis).is_empty());
 }
 
 fn mounted_on(chassis: &Chassis) -> Vec<String> {
     let converger = Converger::new(Arc::<FakeHost>::clone(&chassis.compute));
-    let seen = converger.observe(&Desired::OnlyMounts(Vec::new())).unwrap();
-    seen.mounts.iter().map(|(point, _)| point.to_string()).collect()
+    let observed = converger.observe(&Desired::OnlyMounts(Vec::new())).unwrap();
+    observed.mounts.iter().map(|(point, _)| point.to_string()).collect()
 }

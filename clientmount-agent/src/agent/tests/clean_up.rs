@@ -16,7 +16,11 @@ async fn the_clean_up_after_a_start_removes_unwanted_mounts_and_no_others() {
     let mut session = node.coordinator.session().await;
     session.send_message(to_node::Message::Welcome(Welcome { epoch: 2 })).await;
     session.health(health::State::Ok).await;
-    assert_eq!(node.mounted().len(), 3, "nothing is removed before everything is known");
+    assert_eq!(
+        node.mounted().len(),
+        3,
+        "no mount is removed before the list of objects is complete"
+    );
     session.send(&objects[1]).await;
     session.send_message(to_node::Message::Synced(Synced {})).await;
     session.report_of(&objects[1], ready).await;

@@ -48,7 +48,7 @@ async fn a_coordinator_that_restarts_gets_every_report_again_and_nothing_is_unmo
     }
     reported.sort();
     assert_eq!(reported, ["job-1", "job-2"]);
-    wait_for("the lost object's unmount", async {
+    wait_for("the unmount of the deleted object", async {
         while node.mounted() != ["/mnt/nnf/job-1", "/mnt/nnf/job-2"] {
             tokio::task::yield_now().await;
         }
@@ -62,7 +62,7 @@ async fn a_coordinator_that_restarts_gets_every_report_again_and_nothing_is_unmo
 }
 
 #[tokio::test]
-async fn only_a_complete_list_shows_which_objects_are_gone() {
+async fn an_object_that_an_incomplete_list_lacks_stays_mounted() {
     let mut node = Node::start(Chassis::new(1));
     let object = node.chassis.object(0);
     let mut session = node.coordinator.session().await;

@@ -6,7 +6,7 @@ use super::{
 };
 
 #[tokio::test]
-async fn a_mount_of_another_node_is_not_mounted_here() {
+async fn an_agent_does_not_mount_the_mounts_of_another_node() {
     for (namespace, node) in
         [("compute-2", "compute-2"), ("compute-1", "compute-2"), ("compute-2", "compute-1")]
     {
@@ -17,8 +17,8 @@ async fn a_mount_of_another_node_is_not_mounted_here() {
         let mut agent = agent_with(&chassis, &object);
         work(&mut agent, Instant::now()).await;
         let converger = Converger::new(Arc::<FakeHost>::clone(&chassis.compute));
-        let seen = converger.observe(&Desired::OnlyMounts(Vec::new())).unwrap();
-        assert!(seen.mounts.is_empty(), "{namespace} {node}: {:?}", seen.mounts);
+        let observed = converger.observe(&Desired::OnlyMounts(Vec::new())).unwrap();
+        assert!(observed.mounts.is_empty(), "{namespace} {node}: {:?}", observed.mounts);
         let problem = agent.failing.values().next().unwrap();
         assert!(problem.contains("compute-2"), "{namespace} {node}: {problem}");
     }

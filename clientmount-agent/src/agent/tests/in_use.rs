@@ -32,11 +32,11 @@ pub(super) fn agent_with_all(chassis: &Chassis, objects: &[&ClientMount]) -> Age
         chassis.records(),
         Arc::default(),
     );
-    agent.event(LinkEvent::Up);
+    agent.handle_event(LinkEvent::Up);
     for object in objects {
-        agent.event(LinkEvent::Desired(Box::new(received_mount(object))));
+        agent.handle_event(LinkEvent::Desired(Box::new(received_mount(object))));
     }
-    agent.event(LinkEvent::Synced);
+    agent.handle_event(LinkEvent::Synced);
     agent
 }
 
@@ -51,7 +51,7 @@ async fn an_unmount_is_retried_at_once_when_the_holder_ends() {
 
     let (at, mut process) = (point("/mnt/nnf/job-0"), holder());
     chassis.compute.hold_by(&at, vec![process.id().try_into().unwrap()]);
-    agent.event(LinkEvent::Desired(Box::new(received_mount(&deleted(&object)))));
+    agent.handle_event(LinkEvent::Desired(Box::new(received_mount(&deleted(&object)))));
     work(&mut agent, now).await;
     let failure = agent.failing.values().next().unwrap();
     assert!(failure.contains(&format!("held by process {}", process.id())), "{failure}");
@@ -72,14 +72,14 @@ async fn an_unmount_is_retried_at_once_when_the_holder_ends() {
 /// a pass that begins at `begins` detaches the object's mounts.
 fn detaches(agent: &mut Agent, begins: Instant, until: Instant) -> bool {
     let uid = agent.objects.uids().remove(0);
-    agent.requested(crate::job::Request::Detach { uids: vec![uid.clone()], until });
+    agent.handle_request(crate::job::Request::Detach { uids: vec![uid.clone()], until });
     let work = agent.objects.work(&uid).unwrap();
     let units = agent.with_detach(&uid, work, begins).units.unwrap();
     format!("{:?}", units.mounts).contains("--lazy")
 }
 
 #[test]
-fn nothing_is_detached_after_the_script_was_answered() {
+fn a_pass_detaches_mounts_only_if_it_begins_before_the_script_is_answered() {
     let chassis = Chassis::new(1);
     let (object, now) = (chassis.object(0), Instant::now());
     let later = now + Duration::from_millis(1);

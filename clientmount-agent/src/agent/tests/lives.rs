@@ -3,7 +3,8 @@
 use super::*;
 
 #[tokio::test]
-async fn reconnects_to_a_coordinator_that_drops_the_agent_after_the_welcome_become_rarer() {
+async fn the_delay_between_reconnects_grows_while_the_coordinator_ends_each_session_after_the_welcome()
+ {
     let mut node = Node::start(Chassis::new(1));
     let begun = std::time::Instant::now();
     for _ in 0..4 {
@@ -54,7 +55,11 @@ async fn an_object_that_is_sent_again_is_observed_and_reported_again() {
     session.send(&version(&object, "2")).await;
     let report = session.report_of(&object, ready).await;
     assert_eq!(report.observed_resource_version, "2");
-    assert_eq!(node.chassis.compute.applied().len(), steps, "there is nothing to do");
+    assert_eq!(
+        node.chassis.compute.applied().len(),
+        steps,
+        "the mount exists already, so no step is executed"
+    );
 }
 
 #[tokio::test]
@@ -103,7 +108,7 @@ async fn an_object_that_is_created_again_under_its_name_is_another_object() {
     session.report_of(&first, ready).await;
     session.send(&second).await;
     session.report_of(&second, ready).await;
-    wait_for("the first one's unmount", async {
+    wait_for("the unmount of the first object", async {
         while node.mounted() != ["/mnt/nnf/job-1"] {
             tokio::task::yield_now().await;
         }
@@ -143,7 +148,7 @@ async fn the_older_of_two_objects_with_one_path_keeps_the_path() {
 }
 
 #[tokio::test]
-async fn a_failure_is_retried_by_itself_and_cleared() {
+async fn a_failed_unmount_is_retried_without_an_event_and_its_error_is_cleared() {
     let mut node = Node::start(Chassis::new(1));
     let object = node.chassis.object(0);
     let mut session = node.coordinator.session().await;
@@ -163,7 +168,7 @@ async fn a_failure_is_retried_by_itself_and_cleared() {
 }
 
 #[tokio::test]
-async fn objects_do_not_wait_for_each_other() {
+async fn a_failing_object_does_not_delay_other_objects() {
     let mut node = Node::start(Chassis::new(50));
     let objects: Vec<_> = (0..50).map(|index| node.chassis.object(index)).collect();
     node.chassis.compute.plant_file(&point("/mnt/nnf/job-7"));
@@ -180,7 +185,7 @@ async fn objects_do_not_wait_for_each_other() {
 }
 
 #[tokio::test]
-async fn the_newest_version_wins() {
+async fn the_agent_ends_in_the_state_that_the_newest_version_of_an_object_requests() {
     let mut node = Node::start(Chassis::new(1));
     let object = node.chassis.object(0);
     let mut session = node.coordinator.session().await;

@@ -25,7 +25,7 @@ impl Host for Defective {
 }
 
 #[tokio::test]
-async fn a_panic_fails_its_object_until_it_is_repaired() {
+async fn a_panic_fails_only_its_object_and_the_object_is_retried() {
     let mut node = Node::start(Chassis::new(2));
     let [unlucky, other] = [0, 1].map(|index| node.chassis.object(index));
     let session = node.coordinator.session().await;

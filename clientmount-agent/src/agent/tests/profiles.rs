@@ -41,12 +41,12 @@ async fn a_mount_whose_path_is_not_known_is_unmounted_before_its_object_is_relea
     session.sync(&[&object]).await;
     session.report_of(&object, ready).await;
     assert_eq!(node.mounted().len(), 1);
-    let lost = DesiredMount {
+    let without_profile = DesiredMount {
         profile: Vec::new(),
         profile_missing: "NnfStorageProfile default/x does not exist".into(),
         ..message(&version(&deleted(&object), "2"))
     };
-    session.send_message(to_node::Message::Desired(lost)).await;
+    session.send_message(to_node::Message::Desired(without_profile)).await;
     assert!(!session.report_of(&object, is_failed).await.released);
     assert!(session.report_of(&object, ready).await.released);
     assert!(node.mounted().is_empty());
@@ -59,11 +59,11 @@ async fn a_mount_waits_for_a_profile_that_may_not_be_read() {
         let node = Node::start(Chassis::new(2));
         let mut object = node.chassis.object(0);
         object.spec.mounts[0].mount_path = path.into();
-        outlives_an_unread_profile(node, object).await;
+        expect_mounted_until_profile_is_read(node, object).await;
     }
 }
 
-async fn outlives_an_unread_profile(mut node: Node, object: ClientMount) {
+async fn expect_mounted_until_profile_is_read(mut node: Node, object: ClientMount) {
     let never_mounted = node.chassis.object(1);
     let unread = |object: &ClientMount| DesiredMount {
         profile: Vec::new(),
@@ -74,8 +74,8 @@ async fn outlives_an_unread_profile(mut node: Node, object: ClientMount) {
     let mut session = node.coordinator.session().await;
     session.sync(&[&object]).await;
     session.report_of(&object, ready).await;
-    let going = unread(&version(&deleted(&object), "2"));
-    session.send_message(to_node::Message::Desired(going.clone())).await;
+    let deleted_unread = unread(&version(&deleted(&object), "2"));
+    session.send_message(to_node::Message::Desired(deleted_unread.clone())).await;
     let (report, status) = session.report().await;
     let error = status.error.unwrap();
     assert!(error.debug_message.contains("grant this agent get"));
@@ -89,7 +89,7 @@ async fn outlives_an_unread_profile(mut node: Node, object: ClientMount) {
     node.restart_agent(session).await;
     let mut session = node.coordinator.session().await;
     session.send_message(to_node::Message::Welcome(Welcome { epoch: 2 })).await;
-    session.send_message(to_node::Message::Desired(going)).await;
+    session.send_message(to_node::Message::Desired(deleted_unread)).await;
     session.send_message(to_node::Message::Desired(unread(&deleted(&never_mounted)))).await;
     session.send_message(to_node::Message::Synced(Synced {})).await;
     assert!(session.report_of(&never_mounted, ready).await.released);

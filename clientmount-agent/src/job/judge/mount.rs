@@ -12,9 +12,9 @@ fn last_outcome<'a>(
     mount: &JobMount,
     evidence: &'a Evidence<'_>,
 ) -> Result<&'a Outcome, &'static str> {
-    let seen = evidence.seen.iter().find(|(uid, _)| *uid == mount.uid);
-    let (_, seen) = seen.ok_or(NOT_RECEIVED)?;
-    seen.outcome.as_ref().ok_or("in progress")
+    let viewed = evidence.viewed.iter().find(|(uid, _)| *uid == mount.uid);
+    let (_, viewed) = viewed.ok_or(NOT_RECEIVED)?;
+    viewed.outcome.as_ref().ok_or("in progress")
 }
 
 pub(super) fn judge_failure(name: &str, outcome: &Outcome) -> Judgement {
@@ -48,7 +48,10 @@ fn is_stored(mount: &JobMount, state: &MountState, mounts: usize) -> bool {
 
 pub(super) fn judge_unmounted(mount: &JobMount, evidence: &Evidence<'_>) -> Option<Judgement> {
     if mount.desired_state != "unmounted" && !mount.deleting {
-        return Some(not_yet(format!("ClientMount {} is not to be unmounted yet", mount.name)));
+        return Some(not_yet(format!(
+            "the desired state of ClientMount {} is not unmounted yet",
+            mount.name
+        )));
     }
     // No agent may mount an object that does not carry the finalizer.
     if !mount.held && mount.deleting {
@@ -59,7 +62,10 @@ pub(super) fn judge_unmounted(mount: &JobMount, evidence: &Evidence<'_>) -> Opti
 
 pub(super) fn judge_mounted(mount: &JobMount, evidence: &Evidence<'_>) -> Option<Judgement> {
     if mount.deleting || mount.desired_state != "mounted" {
-        return Some(not_yet(format!("ClientMount {} is not to be mounted", mount.name)));
+        return Some(not_yet(format!(
+            "ClientMount {} is being deleted, or its desired state is unmounted",
+            mount.name
+        )));
     }
     judge_mount(mount, evidence, desired::Goal::Mounted)
 }

@@ -70,9 +70,9 @@ fn views(outcome: Option<Outcome>, gone: bool) -> Vec<(String, Viewed)> {
     vec![("a".to_owned(), Viewed { received, gone, outcome, since, passes: 1 })]
 }
 
-fn judge_views(goal: Goal, state: Option<&JobState>, seen: &[(String, Viewed)]) -> Judgement {
+fn judge_views(goal: Goal, state: Option<&JobState>, viewed: &[(String, Viewed)]) -> Judgement {
     let activity = Activity { cleaned_up: true, idle: true };
-    judge(goal, &Evidence { job: &job(), state, connected: true, seen, activity })
+    judge(goal, &Evidence { job: &job(), state, connected: true, viewed, activity })
 }
 
 /// Returns `0` for done, `x` for impossible with exit status x, `x?` for waiting, `x!` for failing.
@@ -86,7 +86,7 @@ fn short(judged: &Judgement) -> String {
 }
 
 #[test]
-fn nothing_is_done_while_the_coordinator_has_no_certain_answer() {
+fn no_goal_counts_as_reached_while_the_coordinator_has_no_certain_answer() {
     let mounted = views(Some(done_outcome(MountGoal::Mounted)), false);
     let unmounted = views(Some(done_outcome(MountGoal::Unmounted)), false);
     let uncertain = JobState { knowledge: Knowledge::Uncertain.into(), ..JobState::default() };
@@ -98,7 +98,7 @@ fn nothing_is_done_while_the_coordinator_has_no_certain_answer() {
 }
 
 #[test]
-fn a_mount_is_done_when_node_and_api_agree() {
+fn a_mount_is_done_when_the_node_and_the_api_agree() {
     let good = || status(MountState::Mounted, true);
     let here = |mount: JobMount| workflow("PreRun", vec![mount]);
     let none = || workflow("PreRun", Vec::new());
@@ -121,41 +121,46 @@ fn a_mount_is_done_when_node_and_api_agree() {
         Some(outcome_with(MountGoal::Mounted, Failure::waiting("belongs to another".to_owned())))
     };
     for (what, state, outcome, expected) in [
-        ("as wanted", here(stored_mount("mounted", good())), ready(), "0"),
+        (
+            "mounted, and the API has the report",
+            here(stored_mount("mounted", good())),
+            ready(),
+            "0",
+        ),
         ("unknown job", unknown, None, "0"),
         ("no storage", nowhere, None, "0"),
-        ("another node's", elsewhere, None, "0"),
-        ("two jobs", ambiguous, None, "2"),
+        ("the job runs on other nodes", elsewhere, None, "0"),
+        ("two Workflows match the name", ambiguous, None, "2"),
         ("computes not named", unassigned, None, "3?"),
         ("no object yet", none(), None, "3?"),
-        ("half of the objects", two(), ready(), "3?"),
+        ("one of two directives has no ClientMount", two(), ready(), "3?"),
         (
-            "not stored",
+            "the API has an older report",
             here(stored_mount("mounted", status(MountState::Mounted, false))),
             ready(),
             "3?",
         ),
-        ("never reported", here(stored_mount("mounted", Vec::new())), ready(), "3?"),
-        ("in progress", here(stored_mount("mounted", good())), None, "3?"),
-        ("to be unmounted", here(stored_mount("unmounted", good())), ready(), "3?"),
+        ("the API has no report", here(stored_mount("mounted", Vec::new())), ready(), "3?"),
+        ("the first pass runs", here(stored_mount("mounted", good())), None, "3?"),
+        ("the desired state is unmounted", here(stored_mount("unmounted", good())), ready(), "3?"),
         (
-            "not worked on yet",
+            "the last pass was for the earlier desired state",
             here(stored_mount("mounted", good())),
             Some(done_outcome(MountGoal::Unmounted)),
             "3?",
         ),
-        ("refused", here(stored_mount("mounted", good())), refused(), "5!"),
-        ("in the way", here(stored_mount("mounted", good())), waiting(), "3?"),
+        ("the agent refused the object", here(stored_mount("mounted", good())), refused(), "5!"),
+        ("another object has the path", here(stored_mount("mounted", good())), waiting(), "3?"),
         ("the Workflow failed", broken, None, "5!"),
-        ("over", workflow("Teardown", Vec::new()), None, "6"),
-        ("being deleted", deleting, ready(), "6"),
+        ("the job is over", workflow("Teardown", Vec::new()), None, "6"),
+        ("the Workflow is being deleted", deleting, ready(), "6"),
     ] {
-        let seen =
+        let viewed =
             outcome.map_or_else(|| views(None, false), |outcome| views(Some(outcome), false));
-        assert_eq!(short(&judge_views(MOUNT, Some(&state), &seen)), expected, "{what}");
+        assert_eq!(short(&judge_views(MOUNT, Some(&state), &viewed)), expected, "{what}");
     }
     let not_received = judge_views(MOUNT, Some(&here(stored_mount("mounted", good()))), &[]);
-    assert_eq!(short(&not_received), "3?", "the agent has not received it");
+    assert_eq!(short(&not_received), "3?", "the agent has not received the ClientMount");
 }
 
 #[test]
@@ -169,12 +174,12 @@ fn the_reason_for_a_wait_names_the_directive_without_a_mount() {
 fn a_mount_waits_for_the_environment_when_the_script_asks_for_it() {
     let mounts = vec![stored_mount("mounted", status(MountState::Mounted, true))];
     let mut state = workflow("PreRun", mounts);
-    let seen = views(Some(done_outcome(MountGoal::Mounted)), false);
+    let viewed = views(Some(done_outcome(MountGoal::Mounted)), false);
     let with_env = Goal::Mounted { with_env: true, all_nodes: false };
-    assert_eq!(short(&judge_views(MOUNT, Some(&state), &seen)), "0");
-    assert_eq!(short(&judge_views(with_env, Some(&state), &seen)), "3?");
+    assert_eq!(short(&judge_views(MOUNT, Some(&state), &viewed)), "0");
+    assert_eq!(short(&judge_views(with_env, Some(&state), &viewed)), "3?");
     state.env.insert("DW_JOB_a_b".to_owned(), "/mnt".to_owned());
-    assert_eq!(short(&judge_views(with_env, Some(&state), &seen)), "0");
+    assert_eq!(short(&judge_views(with_env, Some(&state), &viewed)), "0");
 }
 
 #[test]
@@ -182,14 +187,14 @@ fn a_mount_waits_for_the_other_nodes_when_the_script_asks_for_them() {
     let mounts = vec![stored_mount("mounted", status(MountState::Mounted, true))];
     let mut state = workflow("PreRun", mounts);
     state.state = "PreRun".to_owned();
-    let seen = views(Some(done_outcome(MountGoal::Mounted)), false);
+    let viewed = views(Some(done_outcome(MountGoal::Mounted)), false);
     let all_nodes = Goal::Mounted { with_env: false, all_nodes: true };
-    assert_eq!(short(&judge_views(MOUNT, Some(&state), &seen)), "0");
-    assert_eq!(short(&judge_views(all_nodes, Some(&state), &seen)), "3?");
+    assert_eq!(short(&judge_views(MOUNT, Some(&state), &viewed)), "0");
+    assert_eq!(short(&judge_views(all_nodes, Some(&state), &viewed)), "3?");
     state.status = "Error".to_owned();
-    assert_eq!(short(&judge_views(all_nodes, Some(&state), &seen)), "5!");
+    assert_eq!(short(&judge_views(all_nodes, Some(&state), &viewed)), "5!");
     (state.status, state.ready) = ("Completed".to_owned(), true);
-    assert_eq!(short(&judge_views(all_nodes, Some(&state), &seen)), "0");
+    assert_eq!(short(&judge_views(all_nodes, Some(&state), &viewed)), "0");
 }
 
 #[test]
@@ -204,16 +209,22 @@ fn an_unmount_is_done_when_the_job_has_ended_and_nothing_is_left() {
     let hangs = || Some(outcome_with(MountGoal::Unmounted, failure.clone()));
     let busy = || Some(outcome_with(MountGoal::Unmounted, Failure::waiting("in use".to_owned())));
     for (what, state, outcome, gone, expected) in [
-        ("as wanted", over(stored_mount("unmounted", good())), free(), false, "0"),
         (
-            "not stored",
+            "unmounted, and the API has the report",
+            over(stored_mount("unmounted", good())),
+            free(),
+            false,
+            "0",
+        ),
+        (
+            "the API has an older report",
             over(stored_mount("unmounted", status(MountState::Mounted, true))),
             free(),
             false,
             "3?",
         ),
         (
-            "not asked for",
+            "the desired state is still mounted",
             over(stored_mount("mounted", good())),
             Some(done_outcome(MountGoal::Mounted)),
             false,
@@ -227,13 +238,19 @@ fn an_unmount_is_done_when_the_job_has_ended_and_nothing_is_left() {
             "3?",
         ),
         ("in use", over(stored_mount("unmounted", good())), busy(), false, "3?"),
-        ("hangs", over(stored_mount("unmounted", good())), hangs(), false, "4?"),
-        ("deleted, not released", over(deleted(true)), free(), false, "3?"),
-        ("deleted, released", over(deleted(false)), free(), false, "0"),
-        ("no object any more", workflow("Teardown", Vec::new()), free(), true, "0"),
-        ("gone, in progress", unknown(), no(), true, "3?"),
-        ("gone, in use", unknown(), busy(), true, "3?"),
-        ("gone, not known to be", unknown(), free(), false, "3?"),
+        ("umount hangs", over(stored_mount("unmounted", good())), hangs(), false, "4?"),
+        ("deleted, and the finalizer remains", over(deleted(true)), free(), false, "3?"),
+        ("deleted, and the finalizer is removed", over(deleted(false)), free(), false, "0"),
+        (
+            "every ClientMount is deleted and unmounted",
+            workflow("Teardown", Vec::new()),
+            free(),
+            true,
+            "0",
+        ),
+        ("the Workflow is gone, and the pass runs", unknown(), no(), true, "3?"),
+        ("the Workflow is gone, and the mount is in use", unknown(), busy(), true, "3?"),
+        ("the agent has not received the deletion", unknown(), free(), false, "3?"),
     ] {
         assert_eq!(
             short(&judge_views(Goal::Unmounted, Some(&state), &views(outcome, gone))),
@@ -241,7 +258,11 @@ fn an_unmount_is_done_when_the_job_has_ended_and_nothing_is_left() {
             "{what}"
         );
     }
-    assert_eq!(short(&judge_views(Goal::Unmounted, Some(&unknown()), &[])), "0", "no such job");
+    assert_eq!(
+        short(&judge_views(Goal::Unmounted, Some(&unknown()), &[])),
+        "0",
+        "no such job, and no mount"
+    );
     assert_eq!(
         short(&judge_views(Goal::Unmounted, Some(&workflow("Setup", Vec::new())), &[])),
         "3?",
@@ -259,6 +280,6 @@ fn an_unmount_of_a_job_that_is_gone_waits_for_the_clean_up() {
     let unknown = JobState { knowledge: Knowledge::Unknown.into(), ..JobState::default() };
     let activity = Activity { cleaned_up: false, idle: false };
     let (job, state) = (job(), Some(&unknown));
-    let evidence = Evidence { job: &job, state, connected: true, seen: &[], activity };
+    let evidence = Evidence { job: &job, state, connected: true, viewed: &[], activity };
     assert_eq!(short(&judge(Goal::Unmounted, &evidence)), "3?");
 }

@@ -92,7 +92,7 @@ impl Job {
         tokio::select! {
             gone = self.flow.await_deletion(instant_of(record.due), |_| {}) => match gone {
                 Ok(()) => Ok((workflow, Ending::Done)),
-                Err(Unreached::WatchEnded) => Err(Status::unavailable("the watch ended; call again")),
+                Err(Unreached::WatchEnded) => Err(Status::unavailable("the coordinator's watch on the Workflow ended; call again")),
                 Err(_) => Ok((workflow, Ending::Late(record))),
             },
             status = self.stopped() => Err(status),

@@ -126,7 +126,7 @@ fn a_job_continues_only_if_it_waits_for_nothing_but_lost_computes() {
     assert!(lost_after(&waits, &[(0, &["c2"]), (1, &["c2"])]).is_ok());
     for open in [&[(0, &["c2"] as &[&str])][..], &[(0, &["c2"]), (1, &["c2", "c3"])]] {
         let why = lost_after(&waits, open).unwrap_err();
-        assert_eq!(why, "directive 1 waits for something else: pending");
+        assert_eq!(why, "directive 1 waits for more than the lost computes: pending");
     }
     let mut first = waits.clone();
     first.status.as_mut().unwrap().drivers[1].completed = true;

@@ -177,7 +177,7 @@ impl Commands {
 
 fn on_volume(field: &str, profile: &StorageProfile, side: Side) -> Commands {
     let (files, blocks) = (&profile.file_system_commands, &profile.block_device_commands);
-    let (commands, lines, group, volume, of_files, of_blocks) = match side {
+    let (commands, lines, group, volume, file_hooks, block_hooks) = match side {
         Side::Compute => {
             let (files, blocks) = (&files.compute_commands, &blocks.compute_commands);
             let lines = [&files.mount, &files.unmount];
@@ -191,21 +191,21 @@ fn on_volume(field: &str, profile: &StorageProfile, side: Side) -> Commands {
             ("rabbitCommands", lines, &blocks.vg_change, &blocks.lv_change, hooks.0, hooks.1)
         }
     };
-    let in_files = format!("{field}.fileSystemCommands.{commands}");
-    let in_blocks = format!("{field}.blockDeviceCommands.{commands}");
+    let file_field = format!("{field}.fileSystemCommands.{commands}");
+    let block_field = format!("{field}.blockDeviceCommands.{commands}");
     let line = |name: &str, text: &String| Line {
-        field: format!("{in_files}.{name}"),
+        field: format!("{file_field}.{name}"),
         text: text.clone(),
     };
     let hooks = [
-        (&in_blocks, HookPoint::PreActivate, &of_blocks.pre_activate),
-        (&in_blocks, HookPoint::PostActivate, &of_blocks.post_activate),
-        (&in_blocks, HookPoint::PreDeactivate, &of_blocks.pre_deactivate),
-        (&in_blocks, HookPoint::PostDeactivate, &of_blocks.post_deactivate),
-        (&in_files, HookPoint::PreMount, &of_files.pre_mount),
-        (&in_files, HookPoint::PostMount, &of_files.post_mount),
-        (&in_files, HookPoint::PreUnmount, &of_files.pre_unmount),
-        (&in_files, HookPoint::PostUnmount, &of_files.post_unmount),
+        (&block_field, HookPoint::PreActivate, &block_hooks.pre_activate),
+        (&block_field, HookPoint::PostActivate, &block_hooks.post_activate),
+        (&block_field, HookPoint::PreDeactivate, &block_hooks.pre_deactivate),
+        (&block_field, HookPoint::PostDeactivate, &block_hooks.post_deactivate),
+        (&file_field, HookPoint::PreMount, &file_hooks.pre_mount),
+        (&file_field, HookPoint::PostMount, &file_hooks.post_mount),
+        (&file_field, HookPoint::PreUnmount, &file_hooks.pre_unmount),
+        (&file_field, HookPoint::PostUnmount, &file_hooks.post_unmount),
     ];
     let hooks = hooks.map(|(beneath, phase, lines)| HookLines {
         field: format!("{beneath}.userCommands.{}", phase.as_str()),
@@ -220,7 +220,7 @@ fn on_volume(field: &str, profile: &StorageProfile, side: Side) -> Commands {
         unmount: line("unmount", unmount),
         hooks: hooks.to_vec(),
         volume: VolumeLines {
-            field: in_blocks,
+            field: block_field,
             group: VgChange::clone(group),
             volume: LvChange::clone(volume),
             leaves_lock_space: side == Side::Compute,

@@ -115,7 +115,7 @@ fn owner(info: &ClientMountInfo) -> Result<Option<Owner>, MountProblem> {
     }
     let id = |field, value: Option<i64>| {
         let value = value.unwrap_or(0);
-        // The largest u32 is excluded: it is -1, which tells chown(2) to leave the id unchanged.
+        // The largest u32 is excluded: to chown(2) it is -1, which leaves the id unchanged.
         u32::try_from(value)
             .ok()
             .filter(|id| *id != u32::MAX)

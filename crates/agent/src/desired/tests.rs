@@ -43,7 +43,7 @@ fn on_rabbit(object: &ClientMount) -> MountUnits {
     desired(object, Ok(&profile()), &references, &site(object, Side::Rabbit)).unwrap()
 }
 
-fn only(units: &MountUnits) -> &Mount {
+fn only_mount(units: &MountUnits) -> &Mount {
     units.mounts[0].as_ref().unwrap()
 }
 
@@ -68,13 +68,13 @@ fn in_phase(hooks: &[Hook], phase: HookPoint) -> Vec<Hook> {
 }
 
 #[test]
-fn xfs_on_a_compute() {
+fn an_xfs_mount_of_a_compute_has_its_volume_and_its_lines() {
     let units = on_compute(&compute_xfs()).unwrap();
     assert_eq!(
         (units.goal, units.mounts.len(), units.binds.len(), units.trees.len()),
         (Goal::Mounted, 1, 0, 0)
     );
-    let mount = only(&units);
+    let mount = only_mount(&units);
     assert_eq!(
         (mount.target.to_string().as_str(), mount.kind, mount.owner),
         (PATH, FileSystemKind::Xfs, None)
@@ -97,7 +97,7 @@ fn volume_names_depend_on_shared_vg() {
         profile.spec.data.xfs_storage.block_device_commands.shared_vg = shared;
         let units =
             desired(&object, Ok(&profile), &no_references, &site(&object, Side::Compute)).unwrap();
-        let MountSource::Volume { volume, .. } = &only(&units).source else { panic!() };
+        let MountSource::Volume { volume, .. } = &only_mount(&units).source else { panic!() };
         (volume.group.clone(), volume.logical.clone())
     };
     assert_eq!(name(true), (format!("{OWNER}_0"), "lv-2".to_owned()));
@@ -111,7 +111,7 @@ fn without_the_profile_the_volume_is_found_by_its_namespaces() {
     let object = crate::testing::compute_gfs2();
     let site = Site { volumes: Volumes::Lvm, ..site(&object, Side::Compute) };
     let units = units(&object, Goal::Unmounted, Err("gone"), &no_references, &site).unwrap();
-    let MountSource::Volume { volume, .. } = &only(&units).source else { panic!() };
+    let MountSource::Volume { volume, .. } = &only_mount(&units).source else { panic!() };
     assert!(volume.is_guessed() && !volume.namespaces.is_empty(), "{volume:?}");
     let lines = volume.layer.lines().unwrap();
     let found = [("$VG_NAME", "vg"), ("$LV_NAME", "x")].map(|(n, v)| (n.to_owned(), v.to_owned()));
@@ -120,9 +120,9 @@ fn without_the_profile_the_volume_is_found_by_its_namespaces() {
 }
 
 #[test]
-fn raw_is_chowned_to_its_user() {
+fn a_raw_device_gets_the_owner_that_the_mount_names() {
     let units = on_compute(&compute_raw()).unwrap();
-    let mount = only(&units);
+    let mount = only_mount(&units);
     assert_eq!(
         (mount.kind, mount.owner),
         (FileSystemKind::Raw, Some(Owner { uid: 2107, gid: 2100 }))
@@ -134,7 +134,7 @@ fn lustre_needs_no_volume_labels() {
     let mut object = compute_lustre();
     object.metadata.labels.as_mut().unwrap().retain(|key, _| !key.contains("target_"));
     let units = on_compute(&object).unwrap();
-    let mount = only(&units);
+    let mount = only_mount(&units);
     let MountSource::Lustre(source) = &mount.source else { panic!("{:?}", mount.source) };
     assert!(source.contains(":/"), "{source}");
     let line = mount.mount.as_ref().unwrap().expand(&BTreeMap::new());
@@ -254,7 +254,7 @@ fn objects_of_other_nodes_are_refused() {
     );
     assert!(
         refused(&deleted(&elsewhere)).contains("metadata.namespace"),
-        "also when it is deleted"
+        "a deleted object of another namespace is refused too"
     );
 }
 
@@ -274,7 +274,7 @@ fn objects_without_mounts_uid_or_known_state_are_refused() {
 }
 
 #[test]
-fn a_deleted_object_is_unmounted_whatever_it_asks_for() {
+fn a_deleted_object_is_unmounted_whatever_its_desired_state_is() {
     assert_eq!(on_compute(&deleted(&compute_xfs())).unwrap().goal, Goal::Unmounted);
     let mut unmounted = compute_xfs();
     unmounted.spec.desired_state = MountState::Unmounted;
@@ -309,7 +309,10 @@ fn a_mount_waits_for_block_storage_that_is_not_ready() {
         "could not find storage allocation: NnfNodeBlockStorage rabbit-1/x is not ready"
     ));
     let units = desired(&deleted(&object), Ok(&profile()), &absent, &site).unwrap();
-    assert!(units.mounts.iter().all(Result::is_ok), "unmounting does not wait for it");
+    assert!(
+        units.mounts.iter().all(Result::is_ok),
+        "an unmount does not wait for the block storage"
+    );
 }
 
 #[test]

@@ -33,8 +33,9 @@ pub(super) fn trees(
             *entry = Err(MountError { index, path, problem });
         }
     }
-    let trees_of = trees.links.into_iter().map(|(root, links)| IndexTree { root, links }).collect();
-    (trees.binds, trees_of)
+    let index_trees =
+        trees.links.into_iter().map(|(root, links)| IndexTree { root, links }).collect();
+    (trees.binds, index_trees)
 }
 
 #[derive(Default)]
@@ -43,7 +44,7 @@ struct Trees {
     links: BTreeMap<MountPoint, Vec<IndexLink>>,
     binds: Binds,
     /// Index in `spec.mounts` of the mount of each compute in each tree, to find a compute that two mounts name.
-    seen: BTreeMap<(MountPoint, String), usize>,
+    mounts_of_computes: BTreeMap<(MountPoint, String), usize>,
 }
 
 impl Trees {
@@ -88,7 +89,9 @@ impl Trees {
         let links = self.links.entry(root.clone()).or_default();
         let Some(compute) = compute else { return Ok(()) };
         let link = IndexLink::new(compute, target).map_err(MountProblem::Compute)?;
-        if let Some(other) = self.seen.insert((root.clone(), compute.to_owned()), index) {
+        if let Some(other) =
+            self.mounts_of_computes.insert((root.clone(), compute.to_owned()), index)
+        {
             return Err(MountProblem::ComputeTwice { compute: compute.to_owned(), other });
         }
         links.push(link);

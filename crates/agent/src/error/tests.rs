@@ -26,7 +26,7 @@ fn the_owner_reads_the_problem_and_the_administrator_the_remedy_on_the_node() {
 }
 
 #[test]
-fn only_administrators_are_told_to_change_the_mount_roots() {
+fn only_the_text_for_administrators_advises_to_change_the_mount_roots() {
     let source = MountPointError::OutsideRoots { path: "/etc/x".into(), roots: "/mnt/nnf".into() };
     let problem = MountProblem::MountPath(source);
     let failure = Failure::from(&MountError { index: 0, path: "/etc/x".into(), problem });

@@ -22,7 +22,8 @@ fn a_lost_connection_is_logged_with_its_innermost_cause() {
     let reset = broken(io::ErrorKind::ConnectionReset, "connection reset by peer");
     assert_eq!(reset, "the connection broke: connection reset by peer");
     let refused = broken(io::ErrorKind::InvalidData, "received fatal alert: UnknownCA");
-    let logged = "the connection broke: received fatal alert: UnknownCA: is its certificate";
+    let logged =
+        "the connection broke: received fatal alert: UnknownCA: check that the authority of --ca";
     assert!(refused.starts_with(logged) && refused.contains("--certificate"), "{refused}");
     let earlier_boot = Status::already_exists("an agent of another boot is connected");
     assert!(matches!(end(&earlier_boot, None), End::Lost { .. }), "the link tries again");

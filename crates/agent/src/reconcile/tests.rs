@@ -33,8 +33,8 @@ fn units_by_profile(object: &ClientMount, profile: Profile<'_>, goal: Goal) -> M
 }
 
 fn mounts(converger: &Converger) -> Vec<String> {
-    let seen = converger.observe(&Desired::OnlyMounts(Vec::new())).unwrap().mounts;
-    seen.iter().map(|(target, _)| target.to_string()).collect()
+    let observed_mounts = converger.observe(&Desired::OnlyMounts(Vec::new())).unwrap().mounts;
+    observed_mounts.iter().map(|(target, _)| target.to_string()).collect()
 }
 
 fn only_failure(outcome: &Outcome) -> &Failed {
@@ -90,7 +90,7 @@ fn a_mount_link_or_file_at_the_path_is_named_and_left_alone() {
 }
 
 #[test]
-fn foreign_data_is_never_touched_and_waits_for_a_person() {
+fn foreign_data_is_not_changed_and_the_failure_is_fatal() {
     let chassis = Chassis::new(1);
     let signature = Signature::Foreign { kind: "ext4".into(), uuid: None };
     chassis.rabbit.plant_signature(&chassis.namespaces[0], signature);
@@ -165,7 +165,7 @@ fn one_failing_mount_does_not_stop_the_others_and_every_failure_is_reported() {
 }
 
 #[test]
-fn one_invalid_mount_withholds_the_others() {
+fn if_one_mount_is_invalid_no_mount_of_the_object_is_made() {
     let chassis = Chassis::new(2);
     let mut object = chassis.object(0);
     object.spec.mounts.push(chassis.object(1).spec.mounts.remove(0));
@@ -256,12 +256,13 @@ fn unmounting_leaves_out_unreadable_lines_and_reports_them() {
         let steps = chassis.compute.applied().len();
         let refused = converge(&converger, &units_by_profile(&object, Ok(&profile), Goal::Mounted));
         assert!(only_failure(&refused).failure.user.contains(field), "{refused:?}");
-        assert_eq!(chassis.compute.applied().len(), steps, "nothing is touched");
+        assert_eq!(chassis.compute.applied().len(), steps, "a refused mount executes no step");
     }
 }
 
 #[test]
-fn a_mount_whose_path_only_the_lost_profile_defined_counts_as_mounted_while_it_may_exist() {
+fn an_object_with_an_unknown_path_counts_as_mounted_while_one_of_the_nodes_mounts_may_be_its_mount()
+{
     let mut profile = profile();
     let overrides = &mut profile.spec.data.xfs_storage.variable_override;
     overrides.insert("$WHERE".into(), "job-0".into());
@@ -299,7 +300,7 @@ fn a_mount_whose_path_only_the_lost_profile_defined_counts_as_mounted_while_it_m
 /// After a panic, the agent does not know which dropped mounts it has unmounted, so the next pass tries to unmount a
 /// dropped mount that is already gone.
 #[test]
-fn a_dropped_mount_unmounted_before_does_not_affect_the_mount_at_its_path() {
+fn unmounting_a_dropped_mount_again_does_not_change_the_new_mount_at_its_path() {
     let chassis = Chassis::new(2);
     let (before, converger) = (chassis.object(0), converger(&chassis.compute));
     let after = chassis.object_with(&[("job-0", 1)]);
@@ -321,8 +322,8 @@ fn a_dropped_mount_unmounted_before_does_not_affect_the_mount_at_its_path() {
         };
         let result = work.carry_out(&converger, &chassis.records());
         assert!(result.outcome.is_done() && result.unmounted.len() == 1, "{result:?}");
-        let seen = converger.observe(&Desired::OnlyMounts(Vec::new())).unwrap().mounts;
-        let [(_, there)] = &seen[..] else { panic!("{seen:?}") };
+        let observed_mounts = converger.observe(&Desired::OnlyMounts(Vec::new())).unwrap().mounts;
+        let [(_, there)] = &observed_mounts[..] else { panic!("{observed_mounts:?}") };
         let id = storage::observed::Superblock::Ours(chassis.file_system(1));
         assert_eq!(there.superblock, id);
     }

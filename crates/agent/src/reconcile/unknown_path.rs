@@ -40,7 +40,7 @@ fn find_possible_mount(
     let candidates = observed.mounts.iter().filter(|(_, there)| unknown_path.may_be(there));
     let at: Vec<_> = candidates.map(|(target, _)| target.to_string()).collect();
     if !at.is_empty() {
-        let text = format!("it may be what is mounted at {}", at.join(", "));
+        let text = format!("it may be the mount at {}", at.join(", "));
         return Ok(Some((text, Vec::new())));
     }
     // The mount may still exist in another mount namespace: an administrator may have unmounted it only in this

@@ -22,10 +22,10 @@ fn the_object_created_first_has_the_path_in_whatever_order_objects_arrive() {
     assert_eq!(targets.conflict("a"), None);
     assert_eq!(targets.set(old, Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new()), ["a"]);
     let conflict = targets.conflict("a").unwrap();
-    assert_eq!((conflict.by.uid.as_str(), conflict.leaving), ("z", false));
+    assert_eq!((conflict.owner.uid.as_str(), conflict.leaving), ("z", false));
     assert_eq!(
         conflict.to_string(),
-        "mountPath /mnt/nnf/x belongs to ClientMount compute-01/job-z: use another path, or delete that one first"
+        "mountPath /mnt/nnf/x belongs to ClientMount compute-01/job-z: use another path, or delete that ClientMount first"
     );
     assert_eq!(targets.conflict("z"), None);
 }
@@ -50,14 +50,14 @@ fn a_younger_object_that_is_mounted_keeps_the_path_until_it_is_unmounted() {
     targets.set(requester("2", "b"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new());
     targets.set_mounted("b");
     targets.set(requester("2", "b"), Goal::Unmounted, paths(&["/mnt/nnf/x"]), Vec::new());
-    assert!(!targets.owns_nothing("b"), "it is mounted");
+    assert!(!targets.owns_nothing("b"), "object b is mounted");
     targets.set(requester("1", "a"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new());
     assert!(targets.conflict("a").unwrap().leaving);
-    assert_eq!(targets.conflict("b"), None, "unmounting is never contested");
+    assert_eq!(targets.conflict("b"), None, "an object that is being unmounted has no conflict");
 }
 
 #[test]
-fn a_mounted_object_keeps_its_path_though_an_older_one_asks_for_it() {
+fn a_mounted_object_keeps_its_path_though_an_older_object_requests_it() {
     let mut targets = TargetsInUse::default();
     targets.set(requester("2", "b"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new());
     targets.set_mounted("b");
@@ -97,7 +97,7 @@ fn an_object_that_never_had_its_path_unmounts_nothing() {
 }
 
 #[test]
-fn a_path_within_another_is_contested_and_one_with_a_similar_name_is_not() {
+fn a_path_within_another_path_is_a_conflict_and_a_path_with_the_same_prefix_is_not() {
     let mut targets = TargetsInUse::default();
     targets.set(requester("1", "a"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new());
     targets.set(requester("2", "b"), Goal::Mounted, paths(&["/mnt/nnf/x/y"]), Vec::new());

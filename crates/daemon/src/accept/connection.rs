@@ -74,7 +74,10 @@ impl<S> Connection<S> {
         let is_expired =
             self.first_request.as_mut().is_some_and(|first_request| first_request.poll_expired(cx));
         if self.caller.is_closed() || is_expired && self.caller.close() {
-            return Err(io::Error::new(io::ErrorKind::TimedOut, "no request"));
+            return Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                "the client made no request in time",
+            ));
         }
         Ok(())
     }

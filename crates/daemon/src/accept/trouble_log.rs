@@ -59,7 +59,7 @@ impl TroubleLog {
     pub(super) fn limit_reached(&mut self) {
         let Limits { connections, remedy, .. } = self.limits;
         if !std::mem::replace(&mut self.full, true) {
-            log::warn!(connections; "the limit of open connections is reached: for each new one the server closes one without a request, or refuses the new one: {remedy}");
+            log::warn!(connections; "the limit of open connections is reached: for each new connection the server closes a connection without a request, or else refuses the new connection: {remedy}");
         }
     }
 
@@ -75,7 +75,7 @@ impl TroubleLog {
     pub(super) fn too_many_pending(&mut self) {
         let pending = self.limits.pending;
         if !std::mem::replace(&mut self.too_many_pending, true) {
-            log::warn!(pending; "too many connections make no request: the server closes the oldest of them for each new one");
+            log::warn!(pending; "too many connections make no request: the server closes the oldest of them for each new connection");
         }
     }
 

@@ -13,7 +13,7 @@ impl Exchange {
         state.fanout.is_listed() && !self.watches.is_broken(&ClientMount::kind(&()))
     }
 
-    /// Returns a receiver that tells whether sessions can start: all objects were listed, and the
+    /// Returns a receiver of whether sessions can start: all objects were listed, and the
     /// watch on ClientMounts works.
     pub fn ready(&self) -> watch::Receiver<bool> {
         self.ready.subscribe()

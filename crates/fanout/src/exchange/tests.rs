@@ -35,7 +35,7 @@ fn exchange_with_session(object: MountObject, profiles: Vec<ProfileObject>) -> E
     exchange.set_nodes(computes());
     exchange.open("n1", 1, NodeKind::Compute);
     exchange.replace_profiles(profiles);
-    assert!(sent_messages(&exchange).is_empty(), "nothing is sent before the list");
+    assert!(sent_messages(&exchange).is_empty(), "no object is sent before the first list");
     exchange.replace_mounts(vec![object]);
     assert!(exchange.start_session(
         "n1",
@@ -86,7 +86,7 @@ fn write(exchange: &Exchange, before: Vec<MountObject>, answer: MountObject) {
 }
 
 #[test]
-fn own_writes_send_nothing_and_an_overwritten_status_sends_the_object_again() {
+fn the_coordinators_own_writes_send_nothing_and_an_overwritten_status_sends_the_object_again() {
     let exchange = exchange_with_report();
     write(&exchange, vec![with_status(6, &state("mounted"))], with_status(6, &state("mounted")));
     let mut more = state("mounted");
@@ -132,7 +132,7 @@ fn a_status_overwritten_before_our_write_is_answered_is_noticed() {
 }
 
 #[test]
-fn a_status_that_the_server_stores_differently_sends_the_object_once_and_not_for_ever() {
+fn if_the_server_stores_a_status_differently_the_object_is_sent_again_only_once() {
     let exchange = exchange_with_report();
     write(&exchange, Vec::new(), with_status(6, &state("pruned")));
     assert_eq!(sent_messages(&exchange), ["desired a"]);
@@ -307,11 +307,11 @@ fn a_disconnected_nodes_finalizer_is_removed_only_when_the_status_says_unmounted
     not_all["allReady"] = false.into();
     for (what, object) in [
         ("not deleted", unmounting(5, false, &done)),
-        ("mounted", unmounting(5, true, &state("mounted"))),
-        ("failed", unmounting(5, true, &failed)),
-        ("half", unmounting(5, true, &half)),
+        ("the status says mounted", unmounting(5, true, &state("mounted"))),
+        ("the status has an error", unmounting(5, true, &failed)),
+        ("one mount is not ready", unmounting(5, true, &half)),
         ("an entry is missing", unmounting(5, true, &short)),
-        ("not all", unmounting(5, true, &not_all)),
+        ("allReady is false", unmounting(5, true, &not_all)),
         (
             "the desired state is mounted",
             MountObject { desired_state: "mounted".into(), ..unmounting(5, true, &done) },
@@ -374,7 +374,11 @@ fn a_refused_retraction_withholds_only_its_own_mount() {
 fn a_node_that_waits_for_a_job_gets_the_stored_status() {
     let exchange = exchange_with_session(mount("n1", "a", 1, 5), vec![pinned()]);
     let all = |_: &_| true;
-    assert_eq!(exchange.job_mounts("n1", 1, all), None, "not everything was sent yet");
+    assert_eq!(
+        exchange.job_mounts("n1", 1, all),
+        None,
+        "not every object was sent to the node yet"
+    );
     sent_messages(&exchange);
     exchange.apply_mount(with_status(6, &state("mounted")));
     let mounts = exchange.job_mounts("n1", 1, all).unwrap();

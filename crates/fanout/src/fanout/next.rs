@@ -12,7 +12,7 @@ use crate::object::{Key, MountObject, ProfileObject, Version};
 pub(crate) enum Next {
     Desired(DesiredMount),
     Gone(Gone),
-    /// Tell the node that every object that exists was sent.
+    /// Send the node the message that every existing object was sent.
     Synced,
     /// Add the finalizer to the object before it is sent.
     AddFinalizer(Key),

@@ -102,8 +102,8 @@ fn a_node_receives_nothing_while_the_watch_is_behind_the_api() {
     let mut fanout = fanout_with(vec![before.clone(), mount("n1", "ended", 1, 6)]);
     fanout.open("n1", EPOCH, NodeKind::Compute);
     assert_eq!(drain(&mut fanout, "n1"), [""; 0], "the API has not listed its objects");
-    let (unmounted, made) = (mount("n1", "a", 2, 15), mount("n1", "made", 1, 16));
-    let now = listing(20, vec![unmounted.clone(), made.clone()]);
+    let (unmounted, created) = (mount("n1", "a", 2, 15), mount("n1", "created", 1, 16));
+    let now = listing(20, vec![unmounted.clone(), created.clone()]);
     let starts = |fanout: &mut Fanout| {
         assert!(drain(fanout, "n1").is_empty());
         fanout.start_session("n1", EPOCH, &now)
@@ -111,13 +111,13 @@ fn a_node_receives_nothing_while_the_watch_is_behind_the_api() {
     assert!(!starts(&mut fanout));
     fanout.apply_mount(unmounted);
     assert!(!starts(&mut fanout));
-    fanout.apply_mount(made);
+    fanout.apply_mount(created);
     assert!(!starts(&mut fanout), "the watch still has an object that is not in the list");
     fanout.remove_mount(&Key::new("n1", "ended"), "uid-ended");
     assert!(starts(&mut fanout));
     assert_eq!(
         drain(&mut fanout, "n1"),
-        ["desired a@15 profile 1", "desired made@16 profile 1", "synced"]
+        ["desired a@15 profile 1", "desired created@16 profile 1", "synced"]
     );
 }
 
@@ -134,7 +134,7 @@ fn a_watch_ahead_of_the_list_does_not_delay_the_session() {
 }
 
 #[test]
-fn a_list_for_an_earlier_session_does_not_start_a_later_one() {
+fn a_list_for_an_earlier_session_does_not_start_a_later_session() {
     let mut fanout = fanout_with(vec![mount("n1", "a", 1, 5)]);
     fanout.open("n1", EPOCH, NodeKind::Compute);
     fanout.start_session("n1", EPOCH - 1, &listing(5, vec![mount("n1", "a", 1, 5)]));
@@ -172,7 +172,7 @@ fn the_coordinators_own_writes_send_no_message() {
 }
 
 #[test]
-fn each_change_that_a_node_acts_on_is_sent_once_and_the_newest_wins() {
+fn each_change_that_a_node_acts_on_is_sent_once_in_its_newest_version() {
     let mut fanout = fanout_with(vec![mount("n1", "a", 1, 5)]);
     connect(&mut fanout, "n1", EPOCH);
     drain(&mut fanout, "n1");
@@ -226,7 +226,7 @@ fn gone_is_sent_when_the_object_or_its_finalizer_is_gone() {
 }
 
 #[test]
-fn a_new_object_of_the_same_name_is_gone_then_desired() {
+fn for_a_new_object_of_the_same_name_the_old_object_is_reported_gone_first() {
     let mut fanout = fanout_with(vec![mount("n1", "a", 1, 5)]);
     connect(&mut fanout, "n1", EPOCH);
     drain(&mut fanout, "n1");
@@ -262,11 +262,15 @@ fn without_profile() -> (Fanout, Key, Version) {
 }
 
 #[test]
-fn a_profile_is_missing_then_created_then_changed() {
+fn an_object_is_sent_again_when_its_missing_profile_is_created_and_when_it_is_changed() {
     let (mut fanout, key, version) = without_profile();
     fanout.set_profile_read(&key, &version, Err(missing_profile()));
     assert_eq!(drain(&mut fanout, "n1"), ["desired a without profile", "synced"]);
-    assert_eq!(fanout.profile_to_read(&key), None, "the watch brings it when it is created");
+    assert_eq!(
+        fanout.profile_to_read(&key),
+        None,
+        "the watch delivers the profile once it is created"
+    );
     fanout.apply_profile(profile("8"));
     assert_eq!(drain(&mut fanout, "n1"), ["desired a@5 profile 8"]);
     fanout.apply_profile(profile("8"));
@@ -311,7 +315,7 @@ fn an_object_of_another_node_is_sent_to_no_node() {
 }
 
 #[test]
-fn a_newer_session_ends_the_older_one() {
+fn a_newer_session_ends_the_older_session() {
     let mut fanout = fanout_with(vec![mount("n1", "a", 1, 5)]);
     connect(&mut fanout, "n1", EPOCH - 1);
     assert!(matches!(fanout.next("n1", EPOCH - 1), Next::Desired(_)));
@@ -403,7 +407,11 @@ fn a_forbidden_profile_is_reported_to_the_node_and_read_again() {
         };
         assert_eq!(desired.profile_unread, unread);
     }
-    assert_eq!(fanout.profile_to_read(&key), None, "the watch brings it when it is created");
+    assert_eq!(
+        fanout.profile_to_read(&key),
+        None,
+        "the watch delivers the profile once it is created"
+    );
 }
 
 #[test]

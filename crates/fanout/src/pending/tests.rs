@@ -26,7 +26,7 @@ fn a_write_that_changes_nothing_is_dropped() {
 }
 
 #[test]
-fn newest_status_wins_and_one_writer_works() {
+fn only_the_newest_status_is_written_and_only_by_one_writer() {
     let mut writes = PendingWrites::default();
     let object = mount("n1", "a", 1, 5);
     assert!(writes.report(&object, ready("mounted"), false));
@@ -83,7 +83,7 @@ fn a_release_before_the_deletion_keeps_the_finalizer() {
 }
 
 #[test]
-fn error_is_cleared_and_unknown_fields_stay() {
+fn a_report_removes_the_old_error_and_keeps_unknown_fields() {
     let mut writes = PendingWrites::default();
     let mut object = mount("n1", "a", 1, 5);
     object.status = Some(json!({"mounts": [], "error": {"severity": "Major"}, "later": 3}));

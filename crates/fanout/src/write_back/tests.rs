@@ -104,7 +104,7 @@ impl NodeSession {
                 }
             }
         };
-        timeout(SOON, next).await.expect("a message comes")
+        timeout(SOON, next).await.expect("the session gets a message in time")
     }
 }
 
@@ -138,7 +138,7 @@ async fn until_requests(
         }
     };
     tokio::select! {
-        () = writing => panic!("the write is given up"),
+        () = writing => panic!("the writer ended before the API accepted the write"),
         requested = timeout(SOON, requested) => requested.expect("the request is repeated"),
     }
 }

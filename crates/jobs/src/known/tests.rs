@@ -33,35 +33,35 @@ fn key(name: &str) -> WorkflowKey {
 }
 
 /// Answers the next request to the API.
-async fn look(jobs: &Jobs, workflows: Vec<Workflow>, names: &[&str]) {
-    let look = jobs.next_look().await;
-    let found = look.computes.iter().map(|place| (place.clone(), Some(computes(names, 50))));
+async fn answer_request(jobs: &Jobs, workflows: Vec<Workflow>, names: &[&str]) {
+    let request = jobs.next_request().await;
+    let found = request.computes.iter().map(|place| (place.clone(), Some(computes(names, 50))));
     let found: BTreeMap<_, _> = found.collect();
-    jobs.look_answered(&look, workflows, found);
+    jobs.request_answered(&request, workflows, found);
 }
 
 #[tokio::test]
-async fn a_job_is_called_unknown_only_after_a_list_requested_since_the_question() {
+async fn a_job_counts_as_unknown_only_after_a_list_that_was_requested_after_the_question() {
     let jobs = Jobs::default();
     jobs.replace_workflows(Vec::new());
-    let early = jobs.ask();
+    let early = jobs.register_question();
     assert_eq!(jobs.state(&job("7"), "n1", early).knowledge(), Knowledge::Uncertain);
-    look(&jobs, Vec::new(), &[]).await;
+    answer_request(&jobs, Vec::new(), &[]).await;
     assert_eq!(jobs.state(&job("7"), "n1", early).knowledge(), Knowledge::Unknown);
-    let late = jobs.ask();
+    let late = jobs.register_question();
     assert_eq!(jobs.state(&job("7"), "n1", late).knowledge(), Knowledge::Uncertain);
-    look(&jobs, vec![workflow("w", "7", "Setup", 9)], &[]).await;
+    answer_request(&jobs, vec![workflow("w", "7", "Setup", 9)], &[]).await;
     let known = jobs.state(&job("7"), "n1", late);
     assert_eq!((known.knowledge(), known.assignment()), (Knowledge::Known, Assignment::Unassigned));
 }
 
 #[tokio::test]
-async fn a_node_is_called_unassigned_only_after_the_computes_were_read() {
+async fn a_node_counts_as_not_assigned_only_after_the_computes_were_read() {
     let jobs = Jobs::default();
     jobs.replace_workflows(vec![workflow("w", "7", "PreRun", 9)]);
-    let ticket = jobs.ask();
+    let ticket = jobs.register_question();
     assert_eq!(jobs.state(&job("7"), "n1", ticket).knowledge(), Knowledge::Uncertain);
-    look(&jobs, Vec::new(), &["n2", "n3"]).await;
+    answer_request(&jobs, Vec::new(), &["n2", "n3"]).await;
     assert_eq!(jobs.state(&job("7"), "n1", ticket).assignment(), Assignment::AssignedToOthers);
     assert_eq!(jobs.state(&job("7"), "n2", ticket).assignment(), Assignment::Assigned);
     jobs.apply_computes(key("w"), computes(&["n1"], 60));
@@ -70,20 +70,20 @@ async fn a_node_is_called_unassigned_only_after_the_computes_were_read() {
     assert_eq!(
         jobs.state(&job("7"), "n1", ticket).assignment(),
         Assignment::Assigned,
-        "an older version"
+        "an older version of the Computes is ignored"
     );
 }
 
 #[tokio::test]
 async fn without_an_answer_of_the_api_a_job_stays_uncertain() {
     let jobs = Jobs::default();
-    let ticket = jobs.ask();
+    let ticket = jobs.register_question();
     jobs.state(&job("7"), "n1", ticket);
-    let failed = jobs.next_look().await;
-    assert!(jobs.look_failed(failed, "no answer".to_owned()));
+    let failed = jobs.next_request().await;
+    assert!(jobs.request_failed(failed, "no answer".to_owned()));
     let state = jobs.state(&job("7"), "n1", ticket);
     assert_eq!((state.knowledge(), state.why.as_str()), (Knowledge::Uncertain, "no answer"));
-    look(&jobs, Vec::new(), &[]).await;
+    answer_request(&jobs, Vec::new(), &[]).await;
     assert_eq!(jobs.state(&job("7"), "n1", ticket).knowledge(), Knowledge::Unknown);
 }
 

@@ -78,7 +78,7 @@ async fn call_once(
 }
 
 /// Sends one request to the agent. Repeats a failed request once, because the agent may just have exited when idle.
-pub(super) async fn ask<T>(
+pub(super) async fn call_agent<T>(
     socket: &Path,
     call: impl AsyncFn(NodeClient<Channel>) -> Result<Response<T>, Answer>,
 ) -> Result<T, Failure> {

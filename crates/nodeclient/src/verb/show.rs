@@ -7,7 +7,7 @@ use proto::v1::{JobName, ObjectPlan, PlanRequest, StatusRequest};
 use serde_json::json;
 
 use super::Show;
-use super::agent::ask;
+use super::agent::call_agent;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -17,7 +17,8 @@ impl Show {
     pub(super) async fn status(self, socket: &Path, output: Output) -> Result<Exit, Failure> {
         let job = Option::<JobName>::from(self.job);
         let request = StatusRequest { job: job.clone() };
-        let status = ask(socket, async |mut agent| agent.status(request.clone()).await).await?;
+        let status =
+            call_agent(socket, async |mut agent| agent.status(request.clone()).await).await?;
         let is_answered = job.is_none() || status.job.is_some();
         let exit = if is_answered { Exit::Done } else { Exit::Unreachable };
         if output.is_json() {
@@ -49,7 +50,8 @@ impl Show {
     pub(super) async fn plan(self, socket: &Path, output: Output) -> Result<Exit, Failure> {
         let job = Option::<JobName>::from(self.job).unwrap_or_default();
         let request = PlanRequest { job: Some(job), ..PlanRequest::default() };
-        let plans = ask(socket, async |mut agent| agent.plan(request.clone()).await).await?.plans;
+        let plans =
+            call_agent(socket, async |mut agent| agent.plan(request.clone()).await).await?.plans;
         let is_refused = plans.iter().any(|plan| !plan.rejection.is_empty());
         let exit = if is_refused { Exit::StorageFault } else { Exit::Done };
         if output.is_json() {
@@ -67,7 +69,7 @@ impl Show {
             output.plan(&plan.name, &plan.steps, &plan.rejection)?;
         }
         if plans.is_empty() {
-            output.line("nothing to do: the agent knows no such ClientMount")?;
+            output.line("nothing to do: the agent has received no such ClientMount")?;
         }
         Ok(exit)
     }

@@ -39,7 +39,7 @@ fn write_env(path: &Path, outcome: &JobOutcome, output: Output) -> Result<(), Fa
     let left_out = env_file::write(path, &job.env.into_iter().collect(), owner).map_err(|error| {
         Failure::new(Exit::Failed, format!("write the environment to {}", path.display()))
             .because(&error)
-            .remedy("everything is mounted: make room there or name another --env-file, and run the command again")
+            .remedy("the job's storage is mounted: free space there, or name another --env-file, and run the command again")
     })?;
     for name in left_out {
         output.note(&format!("left out of the environment: {name:?} is not a valid variable name"));

@@ -98,7 +98,7 @@ pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
         if let Some(found) = look() {
             return found;
         }
-        assert!(Instant::now() < end, "waited in vain for {what}");
+        assert!(Instant::now() < end, "timed out while waiting for {what}");
         #[expect(clippy::disallowed_methods, reason = "nothing here is asynchronous")]
         thread::sleep(Duration::from_millis(20));
     }

@@ -123,7 +123,7 @@ impl Driver {
         states: &[&str],
     ) -> anyhow::Result<()> {
         let walked = self.walk(requested, name, computes, states);
-        tokio::time::timeout(LONGEST, walked).await.context("it takes too long")?
+        tokio::time::timeout(LONGEST, walked).await.context("the workflow takes too long")?
     }
 
     async fn walk<'a>(
@@ -136,11 +136,11 @@ impl Driver {
         // The first event of the watcher has the present object; when the server ends a watch, the watcher begins
         // another.
         let only = watcher::Config::default().fields(&format!("metadata.name={name}"));
-        let seen = watcher(self.workflows.clone(), only).default_backoff().touched_objects();
+        let events = watcher(self.workflows.clone(), only).default_backoff().touched_objects();
         // Errors are ignored: if a resource version is too old, the watcher lists the objects again.
-        let mut seen = seen.filter_map(async |seen| seen.ok()).boxed();
+        let mut events = events.filter_map(async |event| event.ok()).boxed();
         let mut next = states.iter().copied();
-        while let Some(workflow) = seen.next().await {
+        while let Some(workflow) = events.next().await {
             let status = serde_json::to_value(&workflow.status)?;
             ensure!(status["status"] != "Error", "{status:#}");
             if status["state"] != requested || status["ready"] != true {

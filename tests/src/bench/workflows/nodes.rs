@@ -204,12 +204,12 @@ fn storage_node(rabbit: usize, computes: usize) -> Value {
 
 fn block_storage(object: &Value) -> Option<Value> {
     let wanted = object["spec"]["allocations"].as_array()?;
-    let had = &object["status"]["allocations"];
+    let reported = &object["status"]["allocations"];
     let is_reported = |index: usize, allocation: &Value| {
-        let asked = allocation["access"].as_array().map_or(0, Vec::len);
-        had[index]["accesses"].as_object().map_or(0, serde_json::Map::len) == asked
+        let requested = allocation["access"].as_array().map_or(0, Vec::len);
+        reported[index]["accesses"].as_object().map_or(0, serde_json::Map::len) == requested
     };
-    if had.is_array()
+    if reported.is_array()
         && wanted.iter().enumerate().all(|(index, allocation)| is_reported(index, allocation))
     {
         return None;
@@ -238,9 +238,9 @@ fn node_storage(object: &Value) -> Option<Value> {
 fn client_mount(object: &Value) -> Option<Value> {
     let desired = &object["spec"]["desiredState"];
     let mounts = object["spec"]["mounts"].as_array()?;
-    let had = object["status"]["mounts"].as_array();
-    if had.is_some_and(|had| {
-        had.len() == mounts.len() && had.iter().all(|mount| mount["state"] == *desired)
+    let reported = object["status"]["mounts"].as_array();
+    if reported.is_some_and(|reported| {
+        reported.len() == mounts.len() && reported.iter().all(|mount| mount["state"] == *desired)
     }) {
         return None;
     }

@@ -48,7 +48,7 @@ pub fn stranger(
     ))?;
     run("wait -n default pod/stranger --for=jsonpath='{.status.phase}'=Succeeded --timeout 300s")
         .context("wait for a stranger's pod")?;
-    let seen = run("logs -n default stranger")?;
+    let log = run("logs -n default stranger")?;
     run("delete -n default pod stranger --timeout 300s")?;
-    Ok(seen.lines().map(str::to_owned).collect())
+    Ok(log.lines().map(str::to_owned).collect())
 }

@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rabbits_drive_has_a_function_for_itself_and_one_for_each_of_sixteen_computes() {
+    fn a_rabbits_drive_has_a_physical_function_and_sixteen_virtual_functions() {
         let machine = Machine::rabbit(1);
         assert_eq!(
             machine.drives[0].device(0),
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_without_virtual_functions_asks_for_none() {
+    fn the_device_of_a_drive_without_virtual_functions_has_no_arguments_for_them() {
         let device = Drive::new(1 << 30).device(3);
         assert_eq!(device, "nvme,id=drive3,serial=DRIVE3,subsys=subsystem3,bus=slot3");
         assert_eq!(

@@ -76,7 +76,8 @@ fn deaths(guest: &mut Guest, empty: &[u64]) -> anyhow::Result<()> {
 
 /// Makes or deletes an allocation; returns the seconds and the number of steps.
 fn carve(guest: &mut Guest, what: &str) -> anyhow::Result<(f64, usize)> {
-    let told = guest.run(&format!("/programs/carve {what}"), STEP)?;
-    let told = told.trim().split_once(' ').with_context(|| format!("carve told {told:?}"))?;
-    Ok((told.0.parse()?, told.1.parse()?))
+    let output = guest.run(&format!("/programs/carve {what}"), STEP)?;
+    let numbers =
+        output.trim().split_once(' ').with_context(|| format!("carve printed {output:?}"))?;
+    Ok((numbers.0.parse()?, numbers.1.parse()?))
 }

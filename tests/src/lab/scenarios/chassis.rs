@@ -43,8 +43,11 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
         rabbit.run(&(volume.find_script() + "mkfs.xfs -q $DISK; sync"), STEP)?;
         let nguid = "cat /sys/block/${DISK##*/}/nguid\n";
         let identity = rabbit.run(&(volume.find_script() + nguid), STEP)?;
-        let seen = compute.run(functions::SEEN, STEP)?;
-        ensure!(seen == identity, "the compute sees {seen}, attached to it is {identity}");
+        let namespaces = compute.run(functions::LIST_NAMESPACES, STEP)?;
+        ensure!(
+            namespaces == identity,
+            "the compute has {namespaces}, and the rabbit attached {identity}"
+        );
         let write = checksum::write("/mnt/it/file", 32);
         written.push(
             compute.run(&format!("{}{MOUNT}{write}umount /mnt/it", volume.find_script()), STEP)?,
@@ -58,8 +61,8 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     }
 
     taken_away_while_written(&mut rabbit, &mut computes[0], volumes[0])?;
-    let seen = computes[1].run(functions::SEEN, STEP)?;
-    ensure!(seen.lines().count() == 1, "the other compute's namespaces: {seen}");
+    let namespaces = computes[1].run(functions::LIST_NAMESPACES, STEP)?;
+    ensure!(namespaces.lines().count() == 1, "the other compute's namespaces: {namespaces}");
     Ok(())
 }
 
@@ -78,9 +81,9 @@ fn taken_away_while_written(
     rabbit.run(&detach, STEP)?;
     let ended = compute.wait(writing, STEP)?;
     ensure!(ended.stderr.contains("dd:"), "the writer ended without an error: {}", ended.stderr);
-    until("the compute to see nothing", STEP, || {
-        let seen = compute.run(functions::SEEN, STEP)?;
-        ensure!(seen.is_empty(), "it sees {seen}");
+    until("the compute to lose its namespaces", STEP, || {
+        let namespaces = compute.run(functions::LIST_NAMESPACES, STEP)?;
+        ensure!(namespaces.is_empty(), "the compute still has {namespaces}");
         Ok(())
     })
 }

@@ -56,9 +56,9 @@ read -r kernel < /proc/sys/kernel/random/boot_id
 read -r memory < /sys/fs/cgroup/memory.max
 read -r quota period < /sys/fs/cgroup/cpu.max
 for each in "$DW_JOB_scratch"/*; do
-    until read -r said < "$each/hello"; do sleep 1; done 2>/dev/null
+    until read -r greeting < "$each/hello"; do sleep 1; done 2>/dev/null
     read -r block < "$DW_JOB_disk/${each##*/}"
-    echo "rank $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE, $(hostname) on $NNF_NODE_NAME, kernel $kernel, memory $memory, cpu $quota/$period, ${each##*/}: $said, $block"
+    echo "rank $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE, $(hostname) on $NNF_NODE_NAME, kernel $kernel, memory $memory, cpu $quota/$period, ${each##*/}: $greeting, $block"
 done
 "#;
 

@@ -64,10 +64,10 @@ fn story(run: &mut Run<Silent, System>, empty: &[u64]) -> anyhow::Result<()> {
 
     let answer = fence(run)?;
     ensure!(answer["success"] == true && answer["action_performed"] == "off", "{answer}");
-    let told = run.cluster.guest("rabbit").finish(blocked, STEP)?;
-    let (_, lines) = told.trim_end().rsplit_once('\n').unwrap_or_default();
+    let output = run.cluster.guest("rabbit").finish(blocked, STEP)?;
+    let (_, lines) = output.trim_end().rsplit_once('\n').unwrap_or_default();
     let lines: usize = lines.trim().parse().unwrap_or(0);
-    ensure!(lines >= written, "the compute had synced {written} lines, the rabbit reads {told}");
+    ensure!(lines >= written, "the compute had synced {written} lines, the rabbit reads {output}");
     let back = run.cluster.run("rabbit", &checksum::read(&format!("{there}/synced")))?;
     ensure!(back == synced, "the compute wrote {synced}, the rabbit reads {back}");
     check_fenced(run)?;
@@ -93,13 +93,13 @@ fn fence(run: &Run<Silent, System>) -> anyhow::Result<Value> {
     let ask = format!(
         "cd {FENCE}\necho '{body}' > requests/.new\nmv requests/.new requests/{DEAD}-{id}.json
          for try in $(seq 600); do [ -e responses/{DEAD}-{id}.json ] && exec cat responses/{DEAD}-{id}.json; sleep 0.2; done
-         echo 'nobody answers' >&2; exit 1"
+         echo 'the agent has not answered' >&2; exit 1"
     );
-    serde_json::from_str(&run.cluster.run("rabbit", &ask)?).context("the answer is torn")
+    serde_json::from_str(&run.cluster.run("rabbit", &ask)?).context("decode the answer")
 }
 
 fn check_fenced(run: &Run<Silent, System>) -> anyhow::Result<()> {
-    until("the NnfNode to say so", patience(), || {
+    until("the NnfNode to report the compute as Fenced", patience(), || {
         let text = run.prints(&["get", "nnfnode", "nnf-nlc", "-n", "rabbit", "--json"])?;
         let node: Value = serde_json::from_str(&text)?;
         let servers = node["status"]["servers"].as_array().cloned().unwrap_or_default();
@@ -115,8 +115,8 @@ fn check_fenced(run: &Run<Silent, System>) -> anyhow::Result<()> {
 fn lost_compute_has_nothing(run: &Run<Silent, System>) -> anyhow::Result<()> {
     let mut dead = run.cluster.guest(DEAD);
     dead.thaw()?;
-    let seen = dead.run(functions::SEEN, STEP)?;
-    ensure!(seen.is_empty(), "the fenced compute sees {seen}");
+    let namespaces = dead.run(functions::LIST_NAMESPACES, STEP)?;
+    ensure!(namespaces.is_empty(), "the fenced compute still has {namespaces}");
     Ok(())
 }
 

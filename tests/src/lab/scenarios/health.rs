@@ -92,26 +92,26 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     rabbit.until("with its drive", |node| drives(node)[1] == "Ready")?;
 
     rabbit.guest.run(ASK_OFTEN, STEP)?;
-    for (bits, state, told) in [
+    for (bits, state, message) in [
         (0b0_1000, "Disabled", "it is read-only"),
         (0b0_0010, "Failed", "its temperature is beyond a threshold"),
         (0b0_0100, "Failed", "its reliability is degraded"),
     ] {
         rabbit.warn(bits)?;
         rabbit.until(state, |node| drives(node)[0] == state)?;
-        rabbit.wait_for_message(told)?;
+        rabbit.wait_for_message(message)?;
         rabbit.warn(0)?;
         rabbit.until("well again", |node| drives(node)[0] == "Ready")?;
     }
-    until("the coordinator to hear that all is well", STEP, || {
+    until("the coordinator to report that the rabbit is healthy", STEP, || {
         let (state, message) = rabbit.health_and_message()?;
-        ensure!(state == "ok", "it is {state}: {message}");
+        ensure!(state == "ok", "the rabbit is {state}: {message}");
         Ok(())
     })?;
     let log = rabbit.file("agent.log");
     ensure!(
         !log.contains("another writer changed its status"),
-        "the agent took its own write for another writer's:\n{log}"
+        "the agent took its own write for the write of another program:\n{log}"
     );
     Ok(())
 }
@@ -160,8 +160,8 @@ impl Rabbit {
         let begun = Instant::now();
         let since = until(&format!("the NnfNode to be {what}"), STEP, || {
             let nodes = self.nodes()?;
-            let (_, newest) = nodes.last().context("the watch has brought nothing yet")?;
-            ensure!(holds(newest), "it is {}", newest["status"]);
+            let (_, newest) = nodes.last().context("the watch has delivered no event yet")?;
+            ensure!(holds(newest), "the status is {}", newest["status"]);
             let first = nodes.iter().rev().take_while(|(_, node)| holds(node)).last();
             Ok(first.map_or(0.0, |(time, _)| *time))
         })
@@ -216,7 +216,10 @@ impl Rabbit {
     fn wait_for_message(&mut self, reason: &str) -> anyhow::Result<()> {
         until(&format!("the coordinator to report {reason:?}"), STEP, || {
             let (state, message) = self.health_and_message()?;
-            ensure!(state == "warning" && message.contains(reason), "it is {state}: {message}");
+            ensure!(
+                state == "warning" && message.contains(reason),
+                "the rabbit is {state}: {message}"
+            );
             Ok(())
         })
     }

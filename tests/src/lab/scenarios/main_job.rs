@@ -15,8 +15,8 @@ pub(super) const SCENARIO: Scenario = Scenario {
 fn run(bench: &Bench) -> anyhow::Result<()> {
     let machine = Machine { memory: 2048, ..Machine::plain("rabbit") };
     let mut guest = Guest::boot(bench, machine)?;
-    let told = guest.run("/programs/demo 2>&1", Duration::from_secs(300))?;
-    ensure!(told.contains("nothing is left"), "the demo ended early: {told}");
+    let output = guest.run("/programs/demo 2>&1", Duration::from_secs(300))?;
+    ensure!(output.contains("nothing is left"), "the demo ended early: {output}");
     // The demo has checked its own files and mounts; this script checks that the kernel has nothing left.
     let left = guest.run(
         "losetup --list --noheadings; findmnt --list --noheadings --types xfs || true",

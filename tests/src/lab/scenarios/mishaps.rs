@@ -133,9 +133,9 @@ fn check_nothing_left(run: &Life, before: &Before) -> anyhow::Result<()> {
         let left = system.run(&node, LEFT)?;
         ensure!(left.is_empty(), "left on {node}: {left}");
     }
-    until("the compute to see no namespace", patience(), || {
-        let seen = system.run(COMPUTE, functions::SEEN)?;
-        ensure!(seen.is_empty(), "it sees {seen}");
+    until("the compute to have no namespace", patience(), || {
+        let namespaces = system.run(COMPUTE, functions::LIST_NAMESPACES)?;
+        ensure!(namespaces.is_empty(), "the compute still has {namespaces}");
         Ok(())
     })
 }

@@ -53,9 +53,10 @@ fn lives(bench: &Bench) -> anyhow::Result<()> {
     }
     let mut deaths = 0;
     while deaths < 32 {
-        let told = rabbit.live("crash")?;
-        let count = told.trim().strip_prefix("deaths ").and_then(|count| count.parse::<u32>().ok());
-        deaths += count.with_context(|| format!("the output has no number of deaths: {told}"))?;
+        let output = rabbit.live("crash")?;
+        let count =
+            output.trim().strip_prefix("deaths ").and_then(|count| count.parse::<u32>().ok());
+        deaths += count.with_context(|| format!("the output has no number of deaths: {output}"))?;
         rabbit.is_as_before()?;
     }
     Ok(())
@@ -64,11 +65,15 @@ fn lives(bench: &Bench) -> anyhow::Result<()> {
 fn power(bench: &Bench) -> anyhow::Result<()> {
     let mut rabbit = Rabbit::boot(bench)?;
     let job = rabbit.guest.start(&format!("{LIVE} until-written /var/tmp/job"))?;
-    let told = rabbit.guest.wait_for_print(job, "written", LIFE)?;
+    let output = rabbit.guest.wait_for_print(job, "written", LIFE)?;
     for (serial, is_used) in
         [("DRIVE0", true), ("DRIVE1", true), ("DRIVE3", false), (SYSTEM, false)]
     {
-        ensure!(told.contains(serial) == is_used, "{serial} used: {}; told: {told}", !is_used);
+        ensure!(
+            output.contains(serial) == is_used,
+            "{serial} used: {}; the output: {output}",
+            !is_used
+        );
     }
     rabbit.guest.run("sync", STEP)?;
     rabbit.guest.lose_power()?;

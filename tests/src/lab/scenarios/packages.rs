@@ -56,8 +56,8 @@ fn run(bench: &Bench, format: Format) -> anyhow::Result<()> {
     node.start()?;
     let job = Job::new(1, "xfs", MOUNT_ROOT);
     let mut job = Run { cluster: node, job, narrator: Silent, patient: false };
-    let told = whole_life(&mut job);
-    told.map_err(|failure| job.cluster.explained(failure))
+    let outcome = whole_life(&mut job);
+    outcome.map_err(|failure| job.cluster.explained(failure))
 }
 
 fn whole_life(job: &mut Run<Silent, Node>) -> anyhow::Result<()> {
@@ -161,8 +161,8 @@ fn runs_on_demand(job: &Run<Silent, Node>) -> anyhow::Result<()> {
     )?;
     let path = job.job.mount_path();
     for _ in 0..2 {
-        let told = node.run("clientmount-agent status")?;
-        ensure!(told.contains(&path), "the socket's agent tells: {told}");
+        let printed = node.run("clientmount-agent status")?;
+        ensure!(printed.contains(&path), "the agent that the socket started prints: {printed}");
         node.run(&format!(
             "until [ \"$(systemctl is-active warren-clientmount-agent.service)\" = inactive ]; do sleep 1; done
             ! pgrep -x clientmount-age && findmnt --noheadings {path}"

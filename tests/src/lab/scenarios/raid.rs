@@ -20,7 +20,7 @@ const LOOK: &str = r#"
 state() { lvs --noheadings -o "$1" vg0/lv-0 2>/dev/null | tr -d ' '; }
 wait_for() {
     for try in $(seq 400); do "$@" && return; sleep 0.3; done
-    echo "waited in vain for $*" >&2
+    echo "timed out while waiting for $*" >&2
     lvs -a -o lv_name,lv_attr,sync_percent,lv_health_status,devices vg0 >&2
     return 1
 }
@@ -67,13 +67,13 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     guest.finish(writing, STEP)?;
     let back = guest.run(&checksum::read("/mnt/it/file"), STEP)?;
     ensure!(back == written, "wrote {written}, read {back}");
-    consistent(&mut guest)
+    check_parity(&mut guest)
 }
 
 /// Reads every stripe of the volume, and compares it with its parity.
-fn consistent(guest: &mut Guest) -> anyhow::Result<()> {
+fn check_parity(guest: &mut Guest) -> anyhow::Result<()> {
     let check = "lvchange --syncaction check vg0/lv-0\nidle() { [ \"$(state raid_sync_action)\" = idle ]; }\nwait_for idle\nstate raid_mismatch_count";
     let mismatches = guest.run(&format!("{LOOK}{check}"), STEP)?;
-    ensure!(mismatches == "0\n", "stripes that do not agree with their parity: {mismatches}");
+    ensure!(mismatches == "0\n", "{mismatches} stripes do not agree with their parity");
     Ok(())
 }

@@ -44,12 +44,12 @@ lvs --noheadings -o raid_mismatch_count,lv_health_status $volume | tr -d ' '
 fn run(bench: &Bench) -> anyhow::Result<()> {
     let mut rabbit = Guest::boot(bench, Machine::with_drives("rabbit", SPARE + 1))?;
     rabbit.run("modprobe -a raid456 dm_raid", STEP)?;
-    with_a_spare(rabbit, 460 << 20, story)
+    run_with_a_spare_drive(rabbit, 460 << 20, story)
 }
 
 /// Runs a job of `capacity` bytes on a rabbit whose last drive is only a spare. Afterwards checks that all bytes are
 /// free again on all drives except the lost drive.
-pub(super) fn with_a_spare(
+pub(super) fn run_with_a_spare_drive(
     mut rabbit: Guest,
     capacity: u64,
     story: fn(&mut Run<Silent, System>) -> anyhow::Result<()>,
@@ -68,7 +68,7 @@ pub(super) fn with_a_spare(
 }
 
 fn story(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
-    run.apply("profile", &[redundant(run.job.profile())])?;
+    run.apply("profile", &[make_redundant(run.job.profile())])?;
     let chassis = run.cluster.chassis().clone();
     let objects = [run.job.block_storage(&chassis, false), run.job.file_systems(&chassis)];
     run.apply("storage", &objects)?;
@@ -81,13 +81,13 @@ fn story(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     let writing = run.cluster.guest("rabbit").start(&write)?;
     run.cluster.guest("rabbit").wait_for_print(writing, "\n3\n", STEP)?;
     run.cluster.guest("rabbit").unplug(LOST)?;
-    healthy(run, &run.job.node_storage(), "Degraded")?;
+    wait_for_health(run, &run.job.node_storage(), "Degraded")?;
     let printed = run.cluster.guest("rabbit").printed(writing)?.lines().count();
     let more = format!("\n{}\n", printed + 3);
     run.cluster.guest("rabbit").wait_for_print(writing, &more, STEP)?;
 
     run.cluster.guest("rabbit").plug_into(SPARE, LOST)?;
-    healthy(run, &run.job.node_storage(), "Healthy")?;
+    wait_for_health(run, &run.job.node_storage(), "Healthy")?;
     run.cluster.run("rabbit", "touch /run/enough")?;
     run.cluster.guest("rabbit").finish(writing, STEP)?;
     let back = run.cluster.run("rabbit", &checksum::read(&format!("{tree}/data")))?;
@@ -100,7 +100,7 @@ fn story(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
 
 /// Returns the profile, changed so that the volume survives the loss of one drive. The commands that repair the volume
 /// are those of the sites.
-fn redundant(mut profile: Value) -> Value {
+fn make_redundant(mut profile: Value) -> Value {
     let commands = &mut profile["data"]["xfsStorage"]["blockDeviceCommands"]["rabbitCommands"];
     commands["lvCreate"] = json!(
         "--zero n --activate n --type raid5 --stripes 3 --stripesize 32KiB --extents $PERCENT_VG --name $LV_NAME $VG_NAME"
@@ -112,13 +112,17 @@ fn redundant(mut profile: Value) -> Value {
 }
 
 /// Waits until an NnfNodeStorage reports this health of its first allocation.
-pub(super) fn healthy(run: &Run<Silent, System>, name: &str, wanted: &str) -> anyhow::Result<()> {
+pub(super) fn wait_for_health(
+    run: &Run<Silent, System>,
+    name: &str,
+    wanted: &str,
+) -> anyhow::Result<()> {
     let rabbit = &run.cluster.chassis().rabbit;
     until(&format!("the allocation to be {wanted}"), patience(), || {
         let text = run.prints(&["get", "nnfnodestorage", name, "-n", rabbit, "--json"])?;
         let object: Value = serde_json::from_str(&text).context("decode the NnfNodeStorage")?;
         let health = &object["status"]["allocations"][0]["health"];
-        ensure!(health == wanted, "it is {}", object["status"]);
+        ensure!(health == wanted, "the NnfNodeStorage's status is {}", object["status"]);
         Ok(())
     })
 }

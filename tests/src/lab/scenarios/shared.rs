@@ -61,7 +61,7 @@ fn story(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
         let here = format!("{path}/node-{place}");
         let back = run.cluster.run("rabbit", &checksum::read(&format!("{here}/data")))?;
         ensure!(back == *written, "{node} wrote {written}, the rabbit reads {back}");
-        changes(run, &format!("{here}/file"))?;
+        check_file_changes(run, &format!("{here}/file"))?;
     }
     for (node, writing) in nodes.iter().zip(writing) {
         run.cluster.run(node, "touch /run/enough")?;
@@ -79,7 +79,7 @@ fn computes(run: &Run<Silent, System>) -> Vec<String> {
 }
 
 /// Checks that the rabbit reads a file of the compute, and after some time a newer file.
-fn changes(run: &Run<Silent, System>, file: &str) -> anyhow::Result<()> {
+fn check_file_changes(run: &Run<Silent, System>, file: &str) -> anyhow::Result<()> {
     let script = format!(
         "first=$(cat {file})
          for try in $(seq 300); do [ \"$(cat {file})\" != \"$first\" ] && exit; sleep 0.1; done

@@ -125,8 +125,8 @@ fn is_clean(guest: &mut Guest, volume: Volume) -> anyhow::Result<()> {
     let again = format!(
         "vgchange -qq -ay job\nmkdir -p {PATH}\nmount /dev/job/data {PATH}\ncat {PATH}/written\ndmesg | grep 'XFS (dm-'\numount {PATH}"
     );
-    let told = guest.run(&(volume.find_script() + &again), STEP)?;
-    ensure!(told.starts_with("written\n"), "{told}");
-    ensure!(told.contains("Ending clean mount") && !told.contains("recovery"), "{told}");
+    let output = guest.run(&(volume.find_script() + &again), STEP)?;
+    ensure!(output.starts_with("written\n"), "{output}");
+    ensure!(output.contains("Ending clean mount") && !output.contains("recovery"), "{output}");
     Ok(())
 }

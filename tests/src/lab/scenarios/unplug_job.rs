@@ -153,7 +153,7 @@ fn drive_is(run: &Run<Silent, System>, wanted: &str) -> anyhow::Result<()> {
         let text = run.prints(&["get", "nnfnode", "nnf-nlc", "-n", "rabbit", "--json"])?;
         let node: Value = serde_json::from_str(&text).context("decode the NnfNode")?;
         let status = &node["status"]["drives"][1]["status"];
-        ensure!(status == wanted, "it is {}", node["status"]["drives"]);
+        ensure!(status == wanted, "the drives are {}", node["status"]["drives"]);
         Ok(())
     })
 }

@@ -19,10 +19,10 @@ WARREN_TEST_REQUIRE=loop,lvm TMPDIR=/var/tmp /programs/loop-tests --test-threads
 fn run(bench: &Bench) -> anyhow::Result<()> {
     let machine = Machine { memory: 3072, ..Machine::plain("rabbit") };
     let mut guest = Guest::boot(bench, machine)?;
-    let told = guest.run(STORIES, Duration::from_secs(300))?;
+    let output = guest.run(STORIES, Duration::from_secs(300))?;
     ensure!(
-        told.contains("volumes_are_created_mounted_and_removed ... ok"),
-        "the tests of volumes did not run: {told}"
+        output.contains("volumes_are_created_mounted_and_removed ... ok"),
+        "the tests of volumes did not run: {output}"
     );
     nothing_is_left(&mut guest)
 }

@@ -10,7 +10,7 @@ use crate::{
 
 use super::{
     Scenario,
-    raid_job::{LOST, SPARE, WRITE, healthy, with_a_spare},
+    raid_job::{LOST, SPARE, WRITE, run_with_a_spare_drive, wait_for_health},
     zpools::{LOOK, targets},
 };
 
@@ -29,11 +29,11 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     let machine = Machine { memory: 1536, ..Machine::with_drives("rabbit", SPARE + 1) };
     let mut rabbit = Guest::boot(bench, machine)?;
     zfs::install(bench, &mut rabbit)?;
-    with_a_spare(rabbit, 1 << 30, story)
+    run_with_a_spare_drive(rabbit, 1 << 30, story)
 }
 
 fn story(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
-    run.apply("profile", &[redundant(run.job.lustre_profile())])?;
+    run.apply("profile", &[make_redundant(run.job.lustre_profile())])?;
     targets::make(run, &[(KIND, 1)])?;
     let source = targets::dataset(run, KIND, 0);
     let write = checksum::write("/mnt/look/data", 8);
@@ -43,26 +43,26 @@ fn story(run: &mut Run<Silent, System>) -> anyhow::Result<()> {
     let writing = run.cluster.guest("rabbit").start(&write)?;
     run.cluster.guest("rabbit").wait_for_print(writing, "\n3\n", STEP)?;
     run.cluster.guest("rabbit").unplug(LOST)?;
-    healthy(run, &run.job.lustre_storage(KIND), "Degraded")?;
+    wait_for_health(run, &run.job.lustre_storage(KIND), "Degraded")?;
     let printed = run.cluster.guest("rabbit").printed(writing)?.lines().count();
     let more = format!("\n{}\n", printed + 3);
     run.cluster.guest("rabbit").wait_for_print(writing, &more, STEP)?;
 
     run.cluster.guest("rabbit").plug_into(SPARE, LOST)?;
-    healthy(run, &run.job.lustre_storage(KIND), "Healthy")?;
+    wait_for_health(run, &run.job.lustre_storage(KIND), "Healthy")?;
     run.cluster.run("rabbit", "touch /run/enough")?;
     run.cluster.guest("rabbit").finish(writing, STEP)?;
-    agrees(run)?;
+    check_by_scrub(run)?;
     let read = format!("{}umount /mnt/look", checksum::read("/mnt/look/data"));
     let back = run.cluster.run("rabbit", &read)?;
     ensure!(back == written, "wrote {written}, read {back}");
 
-    targets::take_back(run, &[(KIND, 1)])
+    targets::delete_file_system(run, &[(KIND, 1)])
 }
 
 /// Returns the profile, changed so that the ZFS pool survives the loss of one drive. The command that replaces the
 /// drive is that of the sites.
-fn redundant(mut profile: Value) -> Value {
+fn make_redundant(mut profile: Value) -> Value {
     let lines = &mut profile["data"]["lustreStorage"]["mgtMdtOptions"]["commandlines"];
     lines["zpoolCreate"] = json!("-O canmount=off -o cachefile=none $POOL_NAME raidz $DEVICE_LIST");
     lines["zpoolReplace"] = json!("$POOL_NAME $OLD_DEVICE $NEW_DEVICE");
@@ -70,7 +70,7 @@ fn redundant(mut profile: Value) -> Value {
 }
 
 /// Checks, by a scrub, that every block of the pool has its correct content on all four drives.
-fn agrees(run: &Run<Silent, System>) -> anyhow::Result<()> {
+fn check_by_scrub(run: &Run<Silent, System>) -> anyhow::Result<()> {
     let pool = targets::pool(run, KIND, 0);
     let checked =
         run.cluster.run("rabbit", &format!("zpool scrub -w {pool}\nzpool status -P -L {pool}"))?;

@@ -79,7 +79,7 @@ fn story(
     ensure!(back == written, "wrote {written}, read {back}");
     unfinished_target_is_made_anew(run)?;
 
-    targets::take_back(run, &targets::KINDS)?;
+    targets::delete_file_system(run, &targets::KINDS)?;
     foreign.is_at_rest(&mut run.cluster.guest("rabbit"))?;
     let guest = &mut run.cluster.guest("rabbit");
     foreign.check_data_and_delete(guest)?;

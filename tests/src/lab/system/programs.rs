@@ -139,7 +139,7 @@ fn distant_arguments() -> String {
 }
 
 /// Returns a script that installs the kubeconfig that [`KUBECONFIG`] printed, and opens the rabbit's end of the tunnel.
-pub(super) fn way_out(kubeconfig: &str) -> String {
+pub(super) fn script_to_reach_coordinator(kubeconfig: &str) -> String {
     format!("{}{WAY_OUT}", file("kubeconfig", kubeconfig))
 }
 

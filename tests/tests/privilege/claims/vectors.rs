@@ -150,8 +150,9 @@ fn runs(client: &Client) -> Api<ContainerRun> {
 /// Creates, as the administrator, each ContainerRun with its old status.
 pub(super) async fn store(callers: &Callers, cases: &[Case]) -> anyhow::Result<()> {
     until_rules_are_gone(&callers.administrator).await?;
-    let mut made = BTreeSet::new();
-    let cases: Vec<&Case> = cases.iter().filter(|case| made.insert(case.run.as_str())).collect();
+    let mut runs_so_far = BTreeSet::new();
+    let cases: Vec<&Case> =
+        cases.iter().filter(|case| runs_so_far.insert(case.run.as_str())).collect();
     let stored =
         stream::iter(cases).map(Ok).try_for_each_concurrent(CONCURRENCY, |case| async move {
             let runs = runs(&callers.administrator);

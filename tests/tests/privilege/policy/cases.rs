@@ -77,7 +77,7 @@ pub(super) fn on_client_mounts(here: &str, there: &str) -> Vec<Case> {
         ),
         case("delete", ("delete", CLIENT_MOUNTS, here, "free"), json!({}), Some("delete nothing")),
         case(
-            "delete all",
+            "delete all ClientMounts of a namespace",
             ("deletecollection", CLIENT_MOUNTS, here, "free"),
             json!({}),
             Some("delete nothing"),
@@ -88,9 +88,9 @@ pub(super) fn on_client_mounts(here: &str, there: &str) -> Vec<Case> {
             client_mount("new", here),
             Some("create nothing but"),
         ),
-        case("report elsewhere", report(there), status(), Some(OWN)),
+        case("report a status in another namespace", report(there), status(), Some(OWN)),
         case(
-            "hold elsewhere",
+            "put its finalizer on in another namespace",
             ("patch", CLIENT_MOUNTS, there, "free"),
             finalizers(&[FOREIGN, own]),
             Some(OWN),

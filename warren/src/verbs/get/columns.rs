@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_event_without_columns_keeps_the_known_ones() {
+    fn a_watch_event_without_columns_keeps_the_known_columns() {
         let mut columns = Columns::new(false, false);
         columns.learn(&table());
         let mut event = table();

@@ -141,16 +141,16 @@ mod tests {
     }
 
     /// Returns a NodeContainers with the times of the last request and of the last answer, in seconds.
-    fn run_with_answer(rabbit: &str, asked: u32, answered: u32) -> NodeContainers {
+    fn run_with_answer(rabbit: &str, requested: u32, answered: u32) -> NodeContainers {
         let at = |second| format!("2026-11-27T03:00:{second:02}Z");
         run(rabbit, |object| {
-            object["metadata"]["annotations"] = json!({annotation::LOGS_ASKED: at(asked)});
+            object["metadata"]["annotations"] = json!({annotation::LOGS_ASKED: at(requested)});
             object["status"]["logsAnswered"] = json!(at(answered));
         })
     }
 
     #[test]
-    fn only_running_containers_are_asked_for_logs() {
+    fn logs_are_requested_only_of_running_containers() {
         assert!(is_running(&run("r", |_| {})));
         assert!(
             is_running(&run("r", |object| object["status"] = Value::Null)),
@@ -164,7 +164,7 @@ mod tests {
         }
         assert!(
             !is_running(&run("r", |object| object["spec"]["containers"] = json!([]))),
-            "packages alone"
+            "a NodeContainers that only fetches packages"
         );
         let error = json!({"type": "User", "severity": "Fatal", "debugMessage": "no"});
         assert!(!is_running(&run("r", |object| object["status"]["error"] = error)));
@@ -193,10 +193,10 @@ mod tests {
     #[tokio::test]
     async fn a_refused_request_ends_the_refresh_with_the_refusal() {
         let requests: Arc<Mutex<Vec<(Method, String)>>> = Arc::default();
-        let seen = Arc::clone(&requests);
+        let received = Arc::clone(&requests);
         let service = service_fn(move |request: Request<Body>| {
             let at = (request.method().clone(), request.uri().path().to_owned());
-            seen.lock().unwrap().push(at);
+            received.lock().unwrap().push(at);
             let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403, "message": "you may only read"});
             let body = Body::from(status.to_string().into_bytes());
             async { Ok::<_, KubeError>(Response::builder().status(403).body(body).unwrap()) }

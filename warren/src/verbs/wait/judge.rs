@@ -87,7 +87,9 @@ fn pending(object: &DynamicObject, condition: Condition) -> String {
         Condition::Mounted | Condition::Unmounted | Condition::Ready | Condition::Deleted => None,
     };
     match unreachable {
-        Some(state) => format!("spec.desiredState is {desired:?}, so it will not become {state}"),
+        Some(state) => {
+            format!("spec.desiredState is {desired:?}, so the object will not become {state}")
+        }
         None if object.data.get("status").is_none() => "no agent has taken it up".to_owned(),
         None => "in progress".to_owned(),
     }
@@ -190,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_still_has_an_old_mount_has_not_unmounted() {
+    fn a_mount_with_an_error_does_not_count_as_unmounted() {
         let entry = json!({"state": "unmounted", "ready": true});
         let mut object = mounts("unmounted", json!([entry, entry]));
         object.data["status"]["allReady"] = json!(false);
@@ -202,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_that_contradicts_the_desired_state_is_reported() {
+    fn the_reason_to_wait_names_a_desired_state_that_contradicts_the_condition() {
         let Verdict::Pending(why) = judge(&mounts("unmounted", json!([])), Condition::Mounted)
         else {
             panic!()

@@ -108,7 +108,7 @@ impl Watched {
     /// Returns a line for each object that does not meet the condition, with the reason.
     pub(super) fn unmet(&self) -> Vec<String> {
         if !self.listed {
-            return vec![format!("{}: not listed yet", self.subject())];
+            return vec![format!("{}: the API has not listed it yet", self.subject())];
         }
         if self.objects.is_empty() && !self.is_met() {
             return vec![format!("{}: does not exist", self.subject())];

@@ -34,7 +34,7 @@ pub(super) async fn run(
     output.table(&header, &rows(&objects, now))?;
     let lines: Vec<_> = waits.iter().map(|waiting| format!("  {}", waiting.line(now))).collect();
     let summary = if lines.is_empty() {
-        "the workflow waits for nothing".to_owned()
+        "the workflow does not wait".to_owned()
     } else {
         format!("the workflow waits for\n{}", lines.join("\n"))
     };

@@ -140,5 +140,5 @@ async fn report_remaining(
     }
     let what = format!("these objects remain: {}", remaining.join(", "));
     Err(Failure::new(Exit::Retryable, what)
-        .remedy("`warren workflow investigate` shows what holds them; --force removes finalizers"))
+        .remedy("`warren workflow investigate` shows which finalizers hold them; --force removes finalizers"))
 }

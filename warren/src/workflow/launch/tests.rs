@@ -83,7 +83,7 @@ fn statuses(scripts: &[&str]) -> u8 {
 }
 
 #[test]
-fn the_exit_status_is_that_of_the_first_failure() {
+fn the_exit_status_is_the_status_of_the_first_failed_program() {
     let _alone = ALONE.lock();
     assert_eq!(statuses(&["exit 0", "true"]), 0);
     assert_eq!(statuses(&["exit 0", "exit 42", "exit 7"]), 42);

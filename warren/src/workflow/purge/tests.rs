@@ -29,7 +29,7 @@ fn plan_lines(objects: &Objects, force: bool) -> Vec<String> {
 const DELETED: &str = "2026-11-24T12:00:00Z";
 
 #[test]
-fn without_force_only_the_workflow_is_removed() {
+fn without_force_the_plan_removes_only_the_workflow() {
     let others = || vec![member("ClientMount", json!({"finalizers": ["f"]}))];
     assert_eq!(
         plan_lines(&objects(Some(("PreRun", json!({}))), others()), false),
@@ -73,7 +73,7 @@ fn storage_waits_while_its_mount_is_being_deleted() {
 }
 
 #[test]
-fn force_names_what_may_remain() {
+fn with_force_the_plan_names_what_may_remain_on_each_node() {
     let others = vec![
         member("NnfNodeBlockStorage", json!({"finalizers": ["b"], "deletionTimestamp": DELETED})),
         member("ClientMount", json!({"finalizers": ["a", "c"]})),

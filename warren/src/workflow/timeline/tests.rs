@@ -155,7 +155,7 @@ fn times_of_nodes_come_from_managed_fields() {
 }
 
 #[test]
-fn without_managed_fields_nodes_end_with_their_directives_share() {
+fn without_managed_fields_the_work_of_nodes_ends_with_their_directives_share() {
     let created = |second| json!({"creationTimestamp": at(second, 0)});
     let others = vec![
         storage("r", created(2)),
@@ -175,7 +175,7 @@ fn without_managed_fields_nodes_end_with_their_directives_share() {
 }
 
 #[test]
-fn open_and_failed_rows_are_marked() {
+fn rows_without_an_end_and_failed_rows_are_marked() {
     let status = json!({"state": "Setup", "ready": false, "status": "Error", "desiredStateChange": at(2, 0),
         "drivers": [driver("Proposal", Some(at(1, 0))), driver("Setup", None)]});
     let timeline = Timeline::from_objects(&objects(status)).unwrap();
@@ -211,7 +211,7 @@ fn an_empty_timeline_is_empty() {
 }
 
 #[test]
-fn durations_are_short() {
+fn a_duration_has_at_most_three_significant_digits_below_a_minute() {
     let format = |micros: i64| {
         format_duration(
             moment(0, 0),

@@ -36,14 +36,19 @@ impl Commands {
     /// the line is unreadable.
     fn lines(&mut self) -> Vec<(Goal, String, &mut String, &'static str)> {
         let VolumeLines { field, group, volume, .. } = &mut self.volume;
-        let of_volume = |name: &str| format!("{field}.{name}");
+        let volume_field = |name: &str| format!("{field}.{name}");
         let mut lines = vec![
             (Goal::Mounted, self.mount.field.clone(), &mut self.mount.text, ""),
             (Goal::Unmounted, self.unmount.field.clone(), &mut self.unmount.text, UNMOUNT),
-            (Goal::Mounted, of_volume("vgChange.lockStart"), &mut group.lock_start, ""),
-            (Goal::Unmounted, of_volume("vgChange.lockStop"), &mut group.lock_stop, LOCK_STOP),
-            (Goal::Mounted, of_volume("lvChange.activate"), &mut volume.activate, ""),
-            (Goal::Unmounted, of_volume("lvChange.deactivate"), &mut volume.deactivate, DEACTIVATE),
+            (Goal::Mounted, volume_field("vgChange.lockStart"), &mut group.lock_start, ""),
+            (Goal::Unmounted, volume_field("vgChange.lockStop"), &mut group.lock_stop, LOCK_STOP),
+            (Goal::Mounted, volume_field("lvChange.activate"), &mut volume.activate, ""),
+            (
+                Goal::Unmounted,
+                volume_field("lvChange.deactivate"),
+                &mut volume.deactivate,
+                DEACTIVATE,
+            ),
         ];
         for hook in &mut self.hooks {
             let goal = if hook.phase.tears_down() { Goal::Unmounted } else { Goal::Mounted };

@@ -14,7 +14,7 @@ fn an_override_applies_to_the_volume_name_and_to_the_lines() {
     xfs.file_system_commands.compute_commands.mount = "$VG_NAME/$LV_NAME $MOUNT_PATH".into();
     let units =
         desired(&object, Ok(&profile), &no_references, &site(&object, Side::Compute)).unwrap();
-    let mount = only(&units);
+    let mount = only_mount(&units);
     let MountSource::Volume { volume, .. } = &mount.source else { panic!() };
     assert_eq!((volume.group.as_str(), volume.logical.as_str()), ("vg-7001", "scratch"));
     let line = mount.mount.as_ref().unwrap().expand(&BTreeMap::new());
@@ -24,12 +24,14 @@ fn an_override_applies_to_the_volume_name_and_to_the_lines() {
 /// With the captured GFS2 profile a compute joins the lock space of the volume group, activates the volume, and leaves
 /// the lock space when it deactivates its last volume of the group.
 #[test]
-fn a_compute_has_the_lines_of_its_goal() {
+fn a_compute_gets_only_the_volume_lines_that_its_goal_needs() {
     let object = crate::testing::compute_gfs2();
     let site = Site { volumes: Volumes::Lvm, ..site(&object, Side::Compute) };
     let lines = |goal| {
         let units = units(&object, goal, Ok(&profile()), &no_references, &site).unwrap();
-        let MountSource::Volume { volume, .. } = only(&units).source.clone() else { panic!() };
+        let MountSource::Volume { volume, .. } = only_mount(&units).source.clone() else {
+            panic!()
+        };
         let name = volume.to_string();
         (name, volume.layer.lines().unwrap().clone())
     };
@@ -47,9 +49,9 @@ fn a_compute_has_the_lines_of_its_goal() {
 }
 
 #[test]
-fn each_side_has_its_own_hooks_in_their_phases() {
+fn a_compute_gets_the_compute_hooks_in_the_order_of_their_phases() {
     let units = on_compute(&compute_gfs2()).unwrap();
-    let hooks = &only(&units).hooks;
+    let hooks = &only_mount(&units).hooks;
     let mut in_order = hooks.clone();
     in_order.sort_by_key(|hook| hook.id.phase);
     let phases: Vec<_> = lines(&in_order)
@@ -77,7 +79,7 @@ fn each_side_has_its_own_hooks_in_their_phases() {
 }
 
 #[test]
-fn a_profile_must_be_named_exist_and_be_pinned() {
+fn an_object_is_refused_unless_its_profile_is_named_exists_and_is_pinned() {
     let object = compute_xfs();
     let site = site(&object, Side::Compute);
     let missing = desired(&object, NO_PROFILE, &no_references, &site).unwrap_err();
@@ -113,12 +115,12 @@ fn an_unreadable_line_is_named_and_prevents_only_the_goal_that_needs_it() {
         "NnfStorageProfile default/fluxjob-7001-0 data.xfsStorage.fileSystemCommands.computeCommands.mount: unbalanced quotes"
     ), "{error}");
     let units = desired(&deleted(&object), Ok(&profile), &no_references, &site).unwrap();
-    assert!(only(&units).unmount.is_some(), "unmounting does not need the line");
-    assert!(units.unreadable.is_empty(), "so it is not reported");
+    assert!(only_mount(&units).unmount.is_some(), "unmounting does not need the line");
+    assert!(units.unreadable.is_empty(), "a line that unmounting does not need is not reported");
 }
 
 #[test]
-fn an_unreadable_line_that_deactivates_the_volume_is_replaced_by_a_plain_one() {
+fn an_unreadable_line_that_deactivates_the_volume_is_replaced_by_the_agents_own_line() {
     let object = compute_xfs();
     let mut profile = profile();
     let commands = &mut profile.spec.data.xfs_storage.block_device_commands.compute_commands;
@@ -127,7 +129,7 @@ fn an_unreadable_line_that_deactivates_the_volume_is_replaced_by_a_plain_one() {
     commands.vg_change.lock_stop = "'--lock-stop $VG_NAME".into();
     let site = Site { volumes: Volumes::Lvm, ..site(&object, Side::Compute) };
     let units = desired(&deleted(&object), Ok(&profile), &no_references, &site).unwrap();
-    let MountSource::Volume { volume, .. } = &only(&units).source else { panic!() };
+    let MountSource::Volume { volume, .. } = &only_mount(&units).source else { panic!() };
     let lines = volume.layer.lines().unwrap();
     let line = |line: &Option<SiteCommand>| line.as_ref().unwrap().expand(&BTreeMap::new());
     let (group, logical) = (&volume.group, &volume.logical);
@@ -142,7 +144,7 @@ fn unmounting_needs_no_profile_and_no_namespaces() {
     object.spec.mounts[0].device.lvm = None;
     let units =
         desired(&object, NO_PROFILE, &no_references, &site(&object, Side::Compute)).unwrap();
-    let mount = only(&units);
+    let mount = only_mount(&units);
     assert_eq!((units.goal, mount.mount.is_none()), (Goal::Unmounted, true));
     assert_eq!(mount.unmount.as_ref().unwrap().expand(&BTreeMap::new()), PATH);
 }

@@ -13,7 +13,7 @@ fn an_index_tree_has_a_link_per_compute() {
 }
 
 #[test]
-fn without_a_lost_compute_the_others_keep_their_indices() {
+fn other_computes_keep_their_indices_when_a_compute_is_left_out() {
     let mut object = rabbit_index();
     object.spec.mounts.remove(1);
     let links: Vec<_> = on_rabbit(&object).trees[0].links.iter().map(ToString::to_string).collect();
@@ -29,7 +29,7 @@ fn a_mount_without_compute_gets_no_link() {
 }
 
 #[test]
-fn hostile_computes_are_refused() {
+fn an_invalid_or_repeated_name_of_a_compute_is_refused() {
     for (name, message) in [
         ("../../etc", "spec.mounts[1].compute: compute \"../../etc\" is not a host name"),
         ("node-0", "spec.mounts[1].compute: compute \"node-0\" looks like an index directory"),
@@ -77,5 +77,9 @@ fn mounts_at_a_sites_own_names_appear_as_a_tree_beneath_the_index_root() {
         .chain(units.binds.iter().map(|(_, bind)| bind))
         .map(|mount| mount.scope.clone())
         .collect();
-    assert_eq!(scopes.len(), 2 * object.spec.mounts.len(), "hook records of a bind are its own");
+    assert_eq!(
+        scopes.len(),
+        2 * object.spec.mounts.len(),
+        "each bind mount has a hook scope of its own"
+    );
 }

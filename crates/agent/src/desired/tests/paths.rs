@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn mount_path_may_name_variables() {
+fn variables_in_a_mount_path_are_expanded() {
     let mut object = compute_xfs();
     object.spec.mounts[0].mount_path = "/mnt/nnf/$JOBID/$USERID-$SITE".into();
     let mut profile = profile();
@@ -11,7 +11,7 @@ fn mount_path_may_name_variables() {
         [("$SITE".to_owned(), "s-$GROUPID".to_owned())].into();
     let units =
         desired(&object, Ok(&profile), &no_references, &site(&object, Side::Compute)).unwrap();
-    assert_eq!(only(&units).target.to_string(), "/mnt/nnf/7001/2107-s-2100");
+    assert_eq!(only_mount(&units).target.to_string(), "/mnt/nnf/7001/2107-s-2100");
 }
 
 #[test]

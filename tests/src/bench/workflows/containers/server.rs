@@ -136,20 +136,20 @@ async fn create_and_await<K: Resource<DynamicType = ()>>(
     let all_of_them = WatchParams::default().timeout(290);
     let mut events = all.watch(&all_of_them, &version.context("a version")?).await?.boxed();
     let create = create_all::<K>(client, objects);
-    let seen = async {
+    let wait_for_reports = async {
         let mut open = objects.len();
         while open > 0 {
             match events.try_next().await? {
                 // Counts each object once: an agent writes an object's status once.
                 Some(WatchEvent::Modified(object)) if is_reported(&object.data) => open -= 1,
                 Some(WatchEvent::Error(status)) => bail!("watch: {}", status.message),
-                None => bail!("the watch ended, and {open} are not reported"),
+                None => bail!("the watch ended before {open} objects had a status"),
                 _ => {}
             }
         }
         Ok(())
     };
-    tokio::try_join!(create, seen).map(drop)
+    tokio::try_join!(create, wait_for_reports).map(drop)
 }
 
 async fn for_each<K: Resource<DynamicType = ()>>(

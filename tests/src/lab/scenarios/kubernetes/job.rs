@@ -45,9 +45,9 @@ done < /proc/self/status
 [ -e /var/run/secrets ] && token=yes || token=none
 echo "$NNF_NODE_NAME, kernel $kernel, $(id -un) $(id -u):$(id -g), memory $memory, cpu $quota/$period$rights, token $token"
 for each in "$DW_JOB_scratch"/*; do
-    until read -r said < "$each/hello"; do sleep 1; done 2>/dev/null
+    until read -r greeting < "$each/hello"; do sleep 1; done 2>/dev/null
     dd if="$DW_JOB_disk/${each##*/}" bs=4096 count=1 iflag=direct 2>/dev/null |
-        { read -r block; echo "${each##*/}: $said, $block"; }
+        { read -r block; echo "${each##*/}: $greeting, $block"; }
 done
 echo "written by a container" | dd of="$DW_JOB_disk/node-0" bs=4096 seek=1 conv=sync oflag=direct 2>/dev/null
 echo "written by a container on $NNF_NODE_NAME" > "$DW_JOB_scratch/node-0/new"
@@ -104,8 +104,8 @@ fn strangers_are_kept_out(system: &System, port: &str) -> anyhow::Result<()> {
         "get pods -n default -l job-name=view-rabbit-1 -o jsonpath='{.items[0].status.podIP}'";
     let ip = kubectl(system, RABBIT, words)?;
     let port: u16 = port.parse().with_context(|| format!("read the port {port:?}"))?;
-    let seen = stranger(system, RABBIT, &ip, &[port + 1])?;
-    ensure!(seen.len() == 1 && seen[0].contains("timed out"), "{seen:?}");
+    let log = stranger(system, RABBIT, &ip, &[port + 1])?;
+    ensure!(log.len() == 1 && log[0].contains("timed out"), "{log:?}");
     Ok(())
 }
 
@@ -158,7 +158,7 @@ fn check_log(run: &Run<Silent, System>) -> anyhow::Result<()> {
     let logs = run.prints(&["logs", "view"])?;
     ensure!(logs == expected, "the log is\n{logs}and not\n{expected}");
     let shown = run.prints(&["containers", "view", "--json"])?;
-    let shown: Value = serde_json::from_str(&shown).context("decode what warren shows")?;
+    let shown: Value = serde_json::from_str(&shown).context("decode the output of warren")?;
     ensure!(shown[0]["phase"] == "succeeded" && shown[0]["retries"] == 0, "{shown:#}");
     Ok(())
 }

@@ -51,8 +51,8 @@ package=none
 echo "rank $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE, $(hostname) on $NNF_NODE_NAME, kernel $kernel, $(id -un) $(id -u):$(id -g)$rights, token $token, package $package"
 [ -n "${DW_JOB_scratch-}" ] || exit 0
 for each in "$DW_JOB_scratch"/*; do
-    until read -r said < "$each/hello"; do sleep 1; done 2>/dev/null
-    echo "rank $OMPI_COMM_WORLD_RANK, ${each##*/}: $said"
+    until read -r greeting < "$each/hello"; do sleep 1; done 2>/dev/null
+    echo "rank $OMPI_COMM_WORLD_RANK, ${each##*/}: $greeting"
 done
 [ $OMPI_COMM_WORLD_RANK = 0 ] || exit 0
 echo "written by rank 0 on $(hostname)" > "$DW_JOB_scratch/node-0/new"
@@ -135,8 +135,8 @@ fn strangers_are_kept_out(system: &System) -> anyhow::Result<()> {
         let words = format!(
             "get pods -n default -l nnf.cray.hpe.com/role={role} -o jsonpath='{{.items[0].status.podIP}}'"
         );
-        let seen = stranger(system, RABBIT, &kubectl(system, RABBIT, &words)?, &[PORT])?;
-        ensure!(seen.len() == 1 && seen[0].contains(expected), "{role}: {seen:?}");
+        let log = stranger(system, RABBIT, &kubectl(system, RABBIT, &words)?, &[PORT])?;
+        ensure!(log.len() == 1 && log[0].contains(expected), "{role}: {log:?}");
     }
     Ok(())
 }

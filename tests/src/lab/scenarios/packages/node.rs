@@ -139,8 +139,11 @@ impl Node {
 
     /// Starts the three programs as services, and checks their users.
     pub(super) fn start(&self) -> anyhow::Result<()> {
-        let told = self.run(&format!("mkdir -p {MOUNT_ROOT} /mnt/rabbit\n{START}"))?;
-        ensure!(told == "active\nactive\nactive\nwarren\nroot:600\n", "under systemd: {told}");
+        let printed = self.run(&format!("mkdir -p {MOUNT_ROOT} /mnt/rabbit\n{START}"))?;
+        ensure!(
+            printed == "active\nactive\nactive\nwarren\nroot:600\n",
+            "under systemd: {printed}"
+        );
         self.run(AS_SLURM).map(drop)
     }
 

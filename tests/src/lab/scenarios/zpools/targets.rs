@@ -55,14 +55,14 @@ pub(super) fn serve(run: &Run<Silent, System>) -> anyhow::Result<()> {
         let script = format!(
             "findmnt -rn -o SOURCE,TARGET | grep {MOUNT_ROOT} || true\nzpool list -H -o name,health"
         );
-        let seen = run.cluster.run("rabbit", &script)?;
+        let output = run.cluster.run("rabbit", &script)?;
         for (kind, index) in TARGETS {
             let (pool, target) = (pool(run, kind, index), run.job.lustre_target(kind, index));
             let mount = format!("{pool}/{kind} {MOUNT_ROOT}/{target}");
             let all = [mount, format!("{pool}\tONLINE")];
             ensure!(
-                all.iter().all(|target| seen.lines().any(|line| line == target)),
-                "{all:?}: {seen}"
+                all.iter().all(|target| output.lines().any(|line| line == target)),
+                "{all:?}: {output}"
             );
         }
         Ok(())
@@ -95,7 +95,7 @@ fn device_name(device: &Value) -> String {
 }
 
 /// Deletes the file system and waits until nothing of it is left on the rabbit.
-pub(in super::super) fn take_back(
+pub(in super::super) fn delete_file_system(
     run: &mut Run<Silent, System>,
     kinds: &[(&str, u32)],
 ) -> anyhow::Result<()> {

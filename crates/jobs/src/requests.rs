@@ -10,7 +10,7 @@ use kube::api::{DynamicObject, ListParams};
 use kube::{Api, Client};
 use tokio::time::{sleep, timeout};
 
-use crate::known::{Jobs, Look};
+use crate::known::{Jobs, ListRequest};
 use crate::watch::{computes_of_workflow, workflow};
 use crate::workflow::{Computes, Workflow, WorkflowKey};
 
@@ -23,13 +23,13 @@ const REST: Duration = Duration::from_millis(200);
 const LONGEST: Duration = Duration::from_secs(15);
 
 /// Sends the requests that questions need, in one namespace or in all namespaces, until this future is dropped.
-pub async fn look(client: Client, namespace: Option<String>, jobs: Arc<Jobs>) {
+pub async fn send_requests(client: Client, namespace: Option<String>, jobs: Arc<Jobs>) {
     let mut pace = delays(REST, LONGEST);
     loop {
-        let look = jobs.next_look().await;
-        match timeout(PATIENCE, ask(&client, namespace.as_deref(), &look)).await {
+        let request = jobs.next_request().await;
+        match timeout(PATIENCE, list(&client, namespace.as_deref(), &request)).await {
             Ok(Ok((workflows, computes))) => {
-                jobs.look_answered(&look, workflows, computes);
+                jobs.request_answered(&request, workflows, computes);
                 pace = delays(REST, LONGEST);
                 sleep(REST).await;
             }
@@ -39,9 +39,9 @@ pub async fn look(client: Client, namespace: Option<String>, jobs: Arc<Jobs>) {
                     _ => format!("no answer within {} s", PATIENCE.as_secs()),
                 };
                 let why = format!("Workflows cannot be listed: {why}");
-                if jobs.look_failed(look, why.clone()) {
+                if jobs.request_failed(request, why.clone()) {
                     log::warn!(
-                        "{why}; nodes that wait for a job keep waiting, and the API is asked again"
+                        "{why}; nodes that wait for a job keep waiting, and the lists are requested again"
                     );
                 }
                 sleep(pace.next().unwrap_or(LONGEST)).await;
@@ -54,7 +54,11 @@ type Found = (Vec<Workflow>, BTreeMap<WorkflowKey, Option<Computes>>);
 
 /// Lists the Workflows first, then Computes: a workload manager writes the Computes before it requests PreRun, so a
 /// Workflow that is in PreRun has its Computes in the later list.
-async fn ask(client: &Client, namespace: Option<&str>, look: &Look) -> kube::Result<Found> {
+async fn list(
+    client: &Client,
+    namespace: Option<&str>,
+    request: &ListRequest,
+) -> kube::Result<Found> {
     let workflows: Api<DynamicObject> = match namespace {
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, &workflow()),
         None => Api::all_with(client.clone(), &workflow()),
@@ -63,13 +67,13 @@ async fn ask(client: &Client, namespace: Option<&str>, look: &Look) -> kube::Res
     let listed = workflows.list(&ListParams::default()).await?;
     let workflows = listed.items.iter().map(Workflow::read).collect();
     let mut computes = BTreeMap::new();
-    for key in &look.computes {
+    for key in &request.computes {
         let (namespace, name) = key;
         let api: Api<DynamicObject> =
             Api::namespaced_with(client.clone(), namespace, &computes_of_workflow());
         // Lists instead of reading one object: the roles grant list and watch only.
-        let only = ListParams::default().fields(&format!("metadata.name={name}"));
-        let found = api.list(&only).await?.items.pop();
+        let by_name = ListParams::default().fields(&format!("metadata.name={name}"));
+        let found = api.list(&by_name).await?.items.pop();
         computes.insert(key.clone(), found.as_ref().map(Computes::read));
     }
     Ok((workflows, computes))

@@ -15,14 +15,14 @@ use tokio::sync::oneshot;
 /// A test that waits longer than this has failed.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
-pub(crate) struct BoxOfOne {
-    /// Directory of the coordinator; `None` after [`BoxOfOne::stop`].
+pub(crate) struct StandaloneCoordinator {
+    /// Directory of the coordinator; `None` after [`StandaloneCoordinator::stop`].
     directory: Option<TempDir>,
     stop: Option<oneshot::Sender<()>>,
     running: Option<JoinHandle<()>>,
 }
 
-impl BoxOfOne {
+impl StandaloneCoordinator {
     pub(crate) fn start() -> Self {
         Self::start_in(tempfile::tempdir().unwrap()).unwrap_or_else(|(_, why)| panic!("{why}"))
     }
@@ -142,7 +142,7 @@ impl BoxOfOne {
     }
 }
 
-impl Drop for BoxOfOne {
+impl Drop for StandaloneCoordinator {
     fn drop(&mut self) {
         self.end();
     }

@@ -20,7 +20,7 @@ use tokio::task::JoinHandle;
 /// A test that waits longer than this has failed.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
-pub(crate) struct BoxOfOne {
+pub(crate) struct StandaloneCoordinator {
     pub client: Client,
     pub node_address: Option<std::net::SocketAddr>,
     socket: PathBuf,
@@ -28,7 +28,7 @@ pub(crate) struct BoxOfOne {
     running: JoinHandle<Result<(), coordinator::ServeError>>,
 }
 
-impl BoxOfOne {
+impl StandaloneCoordinator {
     pub(crate) async fn start(directory: &TempDir) -> Self {
         Self::start_with(directory, None).await
     }
