@@ -60,7 +60,7 @@ pub(crate) fn start_thread(mover: &Arc<Mover>, marker: File, threads: usize) {
 
 /// Takes a checkpoint. Blocks that threads note while the sync runs are not part of the checkpoint.
 fn take(mover: &Mover, marker: &File) -> Result<(), Errno> {
-    let time = changed(marker)?;
+    let time = destination_time(marker)?;
     mover.journal.note_sync().map_err(|error| errno_of(&error))?;
     syncfs(&mover.root)?;
     mover.journal.note_checkpoint(time).map_err(|error| errno_of(&error))

@@ -176,7 +176,7 @@ impl Cluster {
         (server, link, centre): (Server, Link, Centre),
         environment: Environment<'_>,
     ) -> anyhow::Result<Self> {
-        for name in ["run", "logs", "mnt", "pool", "coordinator", "fence"] {
+        for name in ["run", "logs", "mnt", "pool", "coordinator", "fence", "global"] {
             fs::create_dir_all(directory.join(name)).with_context(|| format!("create {name}"))?;
         }
         let mut nodes = vec![(chassis.rabbit.clone(), None)];
@@ -326,6 +326,7 @@ impl Cluster {
             argv.args(["--wlm-user", "slurm"]);
         }
         argv.arg("--mount-root").arg(self.mount_root());
+        argv.arg("--global").arg(format!("site={}", self.global().display()));
         match self.centre {
             Centre::Default => {}
             Centre::Engine => drop(argv.arg("--workflows")),
@@ -437,6 +438,7 @@ impl Cluster {
             let api = self.api(|real| &real.roles.rabbit);
             argv.args(["--api", &api, "--coordinator", &coordinator]);
             argv.arg("--temp-root").arg(self.directory.join("mnt/temp"));
+            argv.arg("--datamover").arg(binary("datamover")?);
             for (flag, name) in FENCE_FILES {
                 argv.arg(flag).arg(self.fence().join(name));
             }
@@ -458,6 +460,12 @@ impl Cluster {
             };
         }
         Ok(argv)
+    }
+
+    /// Returns the directory that jobs may copy from and to: every node sees it, as a file system of a site.
+    #[must_use]
+    pub fn global(&self) -> PathBuf {
+        self.directory.join("global")
     }
 
     fn wait_for_socket(&self, path: &Path) -> anyhow::Result<()> {

@@ -17,7 +17,7 @@ pub const AFTER_PROPOSAL: [&str; 6] =
     ["Setup", "DataIn", "PreRun", "PostRun", "DataOut", "Teardown"];
 
 /// Kinds of objects that must all be gone after the deletion of a workflow.
-const KINDS: [&str; 10] = [
+const KINDS: [&str; 12] = [
     "workflow",
     "persistentstorageinstance",
     "computes",
@@ -28,6 +28,8 @@ const KINDS: [&str; 10] = [
     "nnfnodeblockstorage",
     "nnflustremgt",
     "nnfstorageprofile",
+    "nnfdatamovement",
+    "nnfdatamovementprofile",
 ];
 
 /// Waits until the rabbit's drives may be used by workflows.

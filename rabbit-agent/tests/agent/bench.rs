@@ -595,7 +595,7 @@ async fn real(server: &Server, crds: Vec<Value>) -> Client {
     let client = control_plane::client(&server.real().unwrap().administrator).await.unwrap();
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     let name_of = |crd: &Value| crd["metadata"]["name"].as_str().unwrap().to_owned();
-    let usual = served_crds();
+    let usual = strict_crds();
     for crd in &usual {
         match crds.iter().find(|known| name_of(known) == name_of(crd)) {
             Some(same) if same == crd => {}

@@ -2,9 +2,9 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader},
-    os::unix::fs::PermissionsExt,
-    path::PathBuf,
+    io::{self, BufRead, BufReader},
+    os::unix::fs::{PermissionsExt, chown},
+    path::{Path, PathBuf},
     process::{Child, ChildStderr, Stdio},
 };
 
@@ -17,17 +17,37 @@ use crate::{
     run::{Narrator, Run},
 };
 
-/// The job's command on each compute: writes a file, waits for the gate, and reads the file.
-const SCRIPT: &str = "echo \"hello from $WARREN_NODE\" > $DW_JOB_scratch/hello
+/// The job's command on each compute: writes a file with the input that was copied in, waits for the gate, and reads the
+/// file. `results` is copied out.
+const SCRIPT: &str = "mkdir $DW_JOB_scratch/results
+echo \"hello from $WARREN_NODE, with $(cat $DW_JOB_scratch/input)\" > $DW_JOB_scratch/results/hello
 echo \"hello from $WARREN_NODE\" | dd of=$DW_JOB_blocks conv=notrunc,fsync status=none
 touch $0/$WARREN_NODE
 while [ ! -e $0/open ]; do sleep 0.05; done
-echo \"$WARREN_NODE reads: $(cat $DW_JOB_scratch/hello)\"";
+echo \"$WARREN_NODE reads: $(cat $DW_JOB_scratch/results/hello)\"";
 
-const DIRECTIVES: [&str; 2] = [
+const STORAGE: [&str; 2] = [
     "#DW jobdw type=xfs capacity=320MiB name=scratch",
     "#DW jobdw type=raw capacity=64MiB name=blocks",
 ];
+
+/// Returns the directives of the job, whose data is in `site`.
+fn directives(site: &Path) -> [String; 4] {
+    let (site, [scratch, blocks]) = (site.display(), STORAGE.map(str::to_owned));
+    [
+        scratch,
+        blocks,
+        format!("#DW copy_in source={site}/input destination=$DW_JOB_scratch/"),
+        format!("#DW copy_out source=$DW_JOB_scratch/results/ destination={site}/results/"),
+    ]
+}
+
+/// Creates what the job copies in, and the directory for its results, which belongs to its user.
+fn prepare(site: &Path, user: u32) -> io::Result<()> {
+    fs::write(site.join("input"), "the site's data\n")?;
+    fs::create_dir_all(site.join("results"))?;
+    chown(site.join("results"), Some(user), Some(user))
+}
 
 /// A job whose command waits for the gate.
 #[derive(Debug)]
@@ -53,14 +73,17 @@ impl RunningJob {
         let hosts = format!("compute-[1-{}]", computes.len());
         let user = run.job.user.to_string();
         let mut argv = cluster.warren()?;
+        let site = cluster.global();
+        prepare(&site, run.job.user).context("prepare the site's data")?;
+        let directives = directives(&site);
         argv.arg("run")
-            .args(DIRECTIVES)
+            .args(&directives)
             .args(["--nodes", &hosts, "--user", &user, "--group", &user, "--name", "demo"]);
         argv.args(["--timeline", "--launcher", &cluster.launcher()?]);
         argv.args(["--", "sh", "-ec", SCRIPT]).arg(&gate);
         let typed = format!(
-            "warren run '{}' \\\n    '{}' \\\n    --nodes {hosts} --timeline -- sh -c 'write, wait, read'",
-            DIRECTIVES[0], DIRECTIVES[1]
+            "warren run '{}' \\\n    --nodes {hosts} --timeline -- sh -c 'write, wait, read'",
+            directives.join("' \\\n    '")
         );
         run.narrator.typed(&typed);
         argv.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -15,15 +15,19 @@ pub fn run_chapters(run: &mut Run<Screen>) -> anyhow::Result<()> {
     run.describe_system()?;
     run.cluster.wait_for_drives()?;
     run.warren(&["nodes"])?;
-    run.narrator.chapter("run a command with storage: make it, mount it on three computes, start");
+    run.narrator.chapter(
+        "run a command with storage: make it, copy data in, mount it on three computes, start",
+    );
     let mut job = RunningJob::start(run)?;
     job.until_written(run)?;
     run.warren(&["workflow", "show", "demo"])?;
     run.narrator.chapter("meanwhile the rabbit shows all allocations as one tree");
     tree(run)?;
     run.narrator
-        .chapter("the command reads and ends; unmount, remove the file systems, free the drives");
+        .chapter("the command reads and ends; unmount, copy results out, remove the file systems, free the drives");
     job.finish(run)?;
+    run.narrator.chapter("the results were copied out: one directory for each allocation");
+    results(run)?;
     nothing_left(run)
 }
 
@@ -38,6 +42,17 @@ fn tree(run: &Run<Screen>) -> anyhow::Result<()> {
     for name in ["compute-2", "node-1"] {
         let read = on_rabbit(run, &format!("head -n 1 {path}/{name}"))?;
         ensure!(read == "hello from compute-2\n", "{name} holds {read:?}");
+    }
+    Ok(())
+}
+
+/// Shows what the job's copy_out left in the site's directory.
+fn results(run: &Run<Screen>) -> anyhow::Result<()> {
+    let path = run.cluster.global().join("results");
+    let shown = on_rabbit(run, &format!("head -v -n 1 {}/*/hello", path.display()))?;
+    for (name, _) in &run.cluster.chassis().computes {
+        let expected = format!("hello from {name}, with the site's data");
+        ensure!(shown.contains(&expected), "the results lack {expected:?}: {shown}");
     }
     Ok(())
 }

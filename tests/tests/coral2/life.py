@@ -6,9 +6,9 @@ service, which reads all its knowledge from the objects.
 
 import json
 import sys
-from time import monotonic, sleep
+from time import monotonic
 
-from kubernetes import client, config, utils, watch
+from kubernetes import client, config, watch
 from kubernetes.client.rest import ApiException
 
 from service import DWS, Job, Service, SystemStatus, directives, usable
@@ -27,22 +27,6 @@ def is_served(lists, *kind):
     except ApiException:
         return False
     return True
-
-
-def install(kubeconfig, file):
-    """Creates the CRD of a file, unless the server has it already."""
-    config.load_kube_config(kubeconfig)
-    try:
-        utils.create_from_yaml(client.ApiClient(), file)
-    except utils.FailToCreateError as failed:
-        if any(error.status != 409 for error in failed.api_exceptions):
-            raise
-    end = monotonic() + PATIENCE
-    while not is_served(client.CustomObjectsApi().list_cluster_custom_object, NNF, NNF_VERSIONS[0], "nnfdatamovements"):
-        if monotonic() > end:
-            raise SystemExit(f"{file} is not served after {PATIENCE} s")
-        sleep(0.1)
-    return {}
 
 
 class Api:
@@ -151,8 +135,6 @@ def proposed(api, service, name):
 
 
 def main(kubeconfig, word, jobid, *rest):
-    if word == "install":
-        return install(kubeconfig, jobid)
     api = Api(kubeconfig)
     if word == "versions":
         return {"dws": api.dws, "nnf": api.nnf}

@@ -24,11 +24,15 @@
 //! | call of the service | in these tests |
 //! |---|---|
 //! | at its start, lists of Storages, SystemStatuses, SystemConfigurations and NnfDataMovements, by version | made by every run of `life.py`; without one of them the service ends |
-//! | the NnfDataMovements of a workflow, before Teardown | made, as with `save_datamovements`; Warren copies nothing, and the list is empty |
+//! | the NnfDataMovements of a workflow, before Teardown | made, as with `save_datamovements` |
 //! | the Secret with a workflow's token, after PreRun | not made: a Workflow names one in `status.workflowToken`, and Warren's never do, since it refuses `requires=user-container-auth` and `copy-offload` |
 //! | the Pods of a workflow's containers and the log of the first, before Teardown | not made: no server here has a kubelet, which alone has logs |
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs,
+    os::unix::fs::{MetadataExt, chown},
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
@@ -129,6 +133,49 @@ fn a_job_of_flux_lives_through_all_states_and_leaves_nothing() -> anyhow::Result
     ensure!(token.is_null(), "the service would read a Secret: {token}");
     let finished = job.call("finish", &[COMPUTES])?;
     ensure!(finished["movements"] == json!([]), "{finished}");
+    job.end()
+}
+
+/// Two files of the site reach every compute, and the computes' results return, each in a directory of its own.
+#[test]
+fn a_job_of_flux_copies_its_data_in_and_its_results_out() -> anyhow::Result<()> {
+    let (Some(found), true) = (gate::python_kubernetes(), gate::loop_devices()) else {
+        return Ok(());
+    };
+    let job = Job::new(found, 3, "501360523054545920")?;
+    let site = job.flow.fixture.run.cluster.global();
+    fs::create_dir_all(site.join("input/deep"))?;
+    fs::write(site.join("input/a"), "first")?;
+    fs::write(site.join("input/deep/b"), "second")?;
+    fs::create_dir(site.join("results"))?;
+    chown(site.join("results"), Some(1050), Some(1050))?;
+    let copy_in =
+        format!("#DW copy_in source={}/input/ destination=$DW_JOB_scratch/", site.display());
+    let copy_out =
+        format!("#DW copy_out source=$DW_JOB_scratch/out/ destination={}/results/", site.display());
+    let submitted = job.call("submit", &["1050", &format!("{XFS} {copy_in} {copy_out}")])?;
+    ensure!(submitted["ready"] == true, "{submitted}");
+    let started = job.call("start", &[COMPUTES])?;
+    let path = started["variables"]["DW_JOB_scratch"].as_str().context("DW_JOB_scratch")?;
+    let script = format!(
+        "cat {path}/a {path}/deep/b && mkdir {path}/out && hostname > {path}/out/name && cp {path}/a {path}/out/"
+    );
+    for (compute, _) in &job.flow.fixture.run.cluster.chassis().computes {
+        ensure!(job.flow.run_on(compute, &script)? == "firstsecond", "{compute}");
+    }
+    let finished = job.call("finish", &[COMPUTES])?;
+    let movements = finished["movements"].as_array().context("movements")?;
+    ensure!(movements.len() == 6, "{finished}");
+    for movement in movements {
+        ensure!(movement["status"]["status"] == "Success", "{movement}");
+        let files = &movement["status"]["commandStatus"]["files"];
+        ensure!(*files == 2, "{movement}");
+    }
+    for index in 0..3 {
+        let result = site.join(format!("results/rabbit-1-{index}"));
+        ensure!(fs::read(result.join("a"))? == b"first", "{}", result.display());
+        ensure!(fs::metadata(result.join("name"))?.uid() == 1050, "{}", result.display());
+    }
     job.end()
 }
 

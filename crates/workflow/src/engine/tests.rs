@@ -48,7 +48,7 @@ async fn block_storage_counts_as_allocated_until_the_api_refuses_it() {
     engine.start_changes(Key::Workflow(place("w")), vec![Change::create(&block)]);
     assert_eq!(free(&engine), 40);
     let joined = engine.passes.join_next().await.unwrap();
-    assert_eq!(joined.as_ref().unwrap().made.failures.len(), 1);
+    assert_eq!(joined.as_ref().unwrap().executed.failures.len(), 1);
     engine.finish_pass(joined);
     assert_eq!(free(&engine), 100);
 }

@@ -135,7 +135,7 @@ fn configure(device: &File, backing: &File, name: &Path, flags: u32) -> nix::Res
     let mut file_name = [0; 64];
     let name = name.as_os_str().as_bytes();
     let length = name.len().min(63);
-    file_name[..shown].copy_from_slice(&name[..shown]);
+    file_name[..length].copy_from_slice(&name[..length]);
     let info = loop_info64 {
         lo_device: 0,
         lo_inode: 0,
