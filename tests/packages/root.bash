@@ -40,7 +40,7 @@ installed() {
     for program in clientmount-agent rabbit-agent coordinator warren; do
         inside "$program" --version | grep -q "^$program " || fail "$program does not start"
     done
-    there /usr/share/warren/kubernetes/chart/Chart.yaml /usr/libexec/warren/{renew-token,podhelper} /usr/share/bash-completion/completions/warren \
+    there /usr/share/warren/kubernetes/chart/Chart.yaml /usr/libexec/warren/{renew-token,podhelper,datamover} /usr/share/bash-completion/completions/warren \
         /usr/share/man/man1/warren.1.gz /usr/lib/systemd/system/mnt-nnf-.mount.d/50-warren-{clientmount,rabbit}-agent.conf \
         /usr/lib/tmpfiles.d/warren-{coordinator,rabbit-agent,clientmount-agent}.conf \
         /usr/share/doc/warren-coordinator/{examples/credentials.conf,CHANGELOG.md} /etc/warren/{coordinator,rabbit-agent,clientmount-agent,slurm,flux} \

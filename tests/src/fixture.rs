@@ -86,6 +86,19 @@ impl Fixture {
         Ok(fixture)
     }
 
+    /// Starts a fixture like [`Fixture::with_engine`], with these environment variables for every node's agent.
+    ///
+    /// # Errors
+    /// When a program does not start or connect.
+    pub fn with_environment(computes: u8, environment: Environment<'_>) -> anyhow::Result<Self> {
+        let around = (Server::of_this_run(), Link::of_this_run(), Centre::Engine);
+        let directory = test_directory()?;
+        let mut fixture =
+            Self::started_in(directory, computes, "xfs", &DRIVES, around, environment)?;
+        fixture.run.describe_system()?;
+        Ok(fixture)
+    }
+
     /// Starts a fixture with stand-ins for the programs of ZFS and Lustre on every node, and with drives that are large
     /// enough for Lustre's targets.
     ///

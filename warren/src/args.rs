@@ -240,7 +240,10 @@ pub(crate) struct Containers {
 }
 
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Movements {
+    #[command(subcommand)]
+    pub verb: Option<MovementVerb>,
     /// Only the movements of this workflow
     pub workflow: Option<String>,
     /// Kubernetes namespace of the workflows
@@ -249,6 +252,18 @@ pub(crate) struct Movements {
     /// Keep running, and print each movement again when it changes
     #[arg(short, long)]
     pub watch: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum MovementVerb {
+    /// Cancel all data movements of a workflow that have not ended
+    Cancel {
+        /// Name of the workflow
+        workflow: String,
+        /// Kubernetes namespace of the workflow
+        #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
+        namespace: String,
+    },
 }
 
 #[derive(Debug, Args)]

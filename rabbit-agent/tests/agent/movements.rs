@@ -32,7 +32,7 @@ fn state_directories(bench: &Bench) -> usize {
 
 #[tokio::test]
 async fn copies_in_and_out_write_files_of_the_user_and_deletion_removes_the_state_directories() {
-    if !site::can_run() {
+    if !tests::gate::loop_devices() {
         return;
     }
     let site = Site::new();
@@ -69,7 +69,7 @@ async fn copies_in_and_out_write_files_of_the_user_and_deletion_removes_the_stat
 
 #[tokio::test]
 async fn a_restarted_agent_continues_an_interrupted_movement() {
-    if !site::can_run() {
+    if !tests::gate::loop_devices() {
         return;
     }
     let site = Site::new();
@@ -88,7 +88,7 @@ async fn a_restarted_agent_continues_an_interrupted_movement() {
 
 #[tokio::test]
 async fn cancelling_a_running_movement_leaves_no_temporary_files() {
-    if !site::can_run() {
+    if !tests::gate::loop_devices() {
         return;
     }
     let site = Site::new();
@@ -104,7 +104,7 @@ async fn cancelling_a_running_movement_leaves_no_temporary_files() {
 
 #[tokio::test]
 async fn a_deleted_movement_disappears_once_its_process_and_its_temporary_files_are_gone() {
-    if !site::can_run() {
+    if !tests::gate::loop_devices() {
         return;
     }
     let site = Site::new();
@@ -127,7 +127,7 @@ async fn a_deleted_movement_disappears_once_its_process_and_its_temporary_files_
 
 #[tokio::test]
 async fn a_movement_waits_for_a_missing_mount_and_writes_nothing_into_its_directory() {
-    if !site::can_run() {
+    if !tests::gate::loop_devices() {
         return;
     }
     let site = Site::unmounted();
@@ -148,7 +148,7 @@ async fn a_movement_waits_for_a_missing_mount_and_writes_nothing_into_its_direct
 
 #[tokio::test]
 async fn a_movement_fails_with_the_path_of_a_file_that_the_user_may_not_read() {
-    if !site::can_run() {
+    if !tests::gate::loop_devices() {
         return;
     }
     let site = Site::new();
@@ -175,7 +175,7 @@ async fn a_movement_fails_with_the_path_of_a_file_that_the_user_may_not_read() {
 
 #[tokio::test]
 async fn movements_run_one_at_a_time_and_users_take_turns_when_the_limit_is_1() {
-    if !site::can_run() {
+    if !tests::gate::loop_devices() {
         return;
     }
     let site = Site::new();
@@ -213,7 +213,7 @@ async fn movements_run_one_at_a_time_and_users_take_turns_when_the_limit_is_1() 
 
 #[tokio::test]
 async fn a_movement_as_root_becomes_invalid_and_a_movement_of_another_program_stays_unchanged() {
-    if !site::can_run() {
+    if !tests::gate::loop_devices() {
         return;
     }
     let site = Site::new();
@@ -234,7 +234,7 @@ async fn a_movement_as_root_becomes_invalid_and_a_movement_of_another_program_st
 
 #[tokio::test]
 async fn a_missing_program_or_profile_is_reported_with_its_remedy() {
-    if !site::can_run() {
+    if !tests::gate::loop_devices() {
         return;
     }
     let site = Site::new();

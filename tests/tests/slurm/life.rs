@@ -53,7 +53,10 @@ fn refused(slurm: &Slurm) -> anyhow::Result<()> {
     for (line, part) in [
         ("#DW type=xfs capacity=320MiB name=second", "stands where the command belongs"),
         ("#DW jobdw type=xfs capacity=1MiB name=second # for later", "a line of its own"),
-        ("#DW copy_in source=/lus/a destination=$DW_JOB_scratch", "copies no data"),
+        (
+            "#DW copy_in source=$DW_JOB_scratch destination=/lus/a",
+            "copies to storage of the job by copy_in",
+        ),
         (
             "#DW jobdw type=xfs capacity=1MiB name=second requires=copy-offload",
             "neither copy offload",

@@ -5,7 +5,7 @@ use apiclient::list_readable;
 use futures::TryStreamExt;
 use kube::{
     Api, Client, ResourceExt,
-    api::ListParams,
+    api::{ListParams, Patch, PatchParams},
     runtime::{
         WatchStreamExt,
         watcher::{Config, watcher},
@@ -13,8 +13,9 @@ use kube::{
 };
 use nodeclient::{Exit, Output};
 use serde::Serialize;
+use serde_json::json;
 
-use crate::args::Movements;
+use crate::args::{MovementVerb, Movements};
 use crate::client::ServerArgs;
 use crate::failure::{self, Failure};
 
@@ -47,15 +48,15 @@ pub(crate) async fn run(
     output: Output,
 ) -> Result<Exit, Failure> {
     let client = server.client(output).await?;
-    let selector = selector(args);
+    if let Some(MovementVerb::Cancel { workflow, namespace }) = &args.verb {
+        return cancel(client, workflow, namespace, output).await;
+    }
+    let selector = selector(&args.namespace, args.workflow.as_deref());
     if args.watch {
         watch(client, &selector, output).await?;
         return Ok(Exit::Done);
     }
-    let selected = ListParams::default().labels(&selector);
-    let listed = list_readable(client, None, &selected).await;
-    let listed = listed.map_err(|error| failure::api("list NnfDataMovements", &error))?;
-    let mut lines: Vec<_> = listed.items.iter().map(line).collect();
+    let mut lines: Vec<_> = list(client, &selector).await?.iter().map(line).collect();
     lines.sort_by(|a, b| (&a.name, &a.rabbit).cmp(&(&b.name, &b.rabbit)));
     if output.is_json() {
         output.json(&lines)?;
@@ -64,6 +65,36 @@ pub(crate) async fn run(
     } else {
         let rows: Vec<_> = lines.iter().map(row).collect();
         output.table(&HEADER.map(str::to_owned), &rows)?;
+    }
+    Ok(Exit::Done)
+}
+
+async fn list(client: Client, selector: &str) -> Result<Vec<NnfDataMovement>, Failure> {
+    let selected = ListParams::default().labels(selector);
+    let listed = list_readable(client, None, &selected).await;
+    Ok(listed.map_err(|error| failure::api("list NnfDataMovements", &error))?.items)
+}
+
+/// Sets `spec.cancel` of all movements of a workflow that have not ended. The agents of the rabbits then end the copies.
+async fn cancel(
+    client: Client,
+    workflow: &str,
+    namespace: &str,
+    output: Output,
+) -> Result<Exit, Failure> {
+    let mut movements = list(client.clone(), &selector(namespace, Some(workflow))).await?;
+    movements.retain(|movement| !movement.is_finished());
+    for movement in &movements {
+        let (rabbit, name) = (movement.namespace().unwrap_or_default(), movement.name_any());
+        let api: Api<NnfDataMovement> = Api::namespaced(client.clone(), &rabbit);
+        let patch = Patch::Merge(json!({"spec": {"cancel": true}}));
+        let patched = api.patch(&name, &PatchParams::default(), &patch).await;
+        let what = format!("cancel NnfDataMovement {rabbit}/{name}");
+        patched.map_err(|error| failure::api(what, &error))?;
+        output.note(&format!("{rabbit}/{name}: cancelled"));
+    }
+    if movements.is_empty() {
+        output.note(&format!("every data movement of {workflow} has ended"));
     }
     Ok(Exit::Done)
 }
@@ -96,9 +127,8 @@ fn print(line: &Line, is_first: bool, output: Output) -> Result<(), Failure> {
     }
 }
 
-fn selector(args: &Movements) -> String {
-    let namespace = format!("{}={}", label::WORKFLOW_NAMESPACE, args.namespace);
-    let workflow = args.workflow.as_ref();
+fn selector(namespace: &str, workflow: Option<&str>) -> String {
+    let namespace = format!("{}={namespace}", label::WORKFLOW_NAMESPACE);
     let workflow = workflow.map(|name| format!(",{}={name}", label::WORKFLOW_NAME));
     namespace + &workflow.unwrap_or_default()
 }
@@ -167,13 +197,9 @@ mod tests {
 
     #[test]
     fn the_selector_names_the_workflow_and_its_namespace() {
-        let selector_of = |workflow: Option<&str>| {
-            let workflow = workflow.map(str::to_owned);
-            selector(&Movements { workflow, namespace: "default".to_owned(), watch: false })
-        };
         let namespace = "dataworkflowservices.github.io/workflow.namespace=default";
-        assert_eq!(selector_of(None), namespace);
+        assert_eq!(selector("default", None), namespace);
         let name = "dataworkflowservices.github.io/workflow.name=w";
-        assert_eq!(selector_of(Some("w")), format!("{namespace},{name}"));
+        assert_eq!(selector("default", Some("w")), format!("{namespace},{name}"));
     }
 }

@@ -164,15 +164,6 @@ fn profile() -> Value {
     })
 }
 
-/// Returns true if data movement can be tested on this machine. A real API server lacks the kinds of data movement as
-/// long as data movement is switched off.
-pub(crate) fn can_run() -> bool {
-    let is_real = tests::server::Server::of_this_run().real().is_some();
-    let missing =
-        is_real.then_some("data movement is switched off, and a real server lacks its kinds");
-    gate::loop_devices() && gate::open("loop", missing)
-}
-
 /// Returns the configuration of data movement in tests.
 pub(crate) fn config(state: &Path) -> MovementConfig {
     MovementConfig {
