@@ -167,6 +167,27 @@ mod tests {
     }
 
     #[test]
+    fn a_global_directory_has_a_name_and_an_absolute_path() {
+        for (value, words) in [
+            ("/home", "write NAME=PATH"),
+            ("Home=/home", "\"Home\" is no name"),
+            ("home=home", "\"home\" is no absolute path"),
+            ("home=/", "\"/\" is no absolute path"),
+            ("home=/home/../etc", "\"/home/../etc\" is no absolute path"),
+        ] {
+            let refusal = parse(&["--workflows", "--global", value]).unwrap_err();
+            assert!(refusal.contains(words), "{value}: {refusal}");
+        }
+        let config = parse(&["--workflows", "--global", "home=/home/,lus=/lus/a"]).unwrap();
+        let directories = config.workflows.unwrap().directories;
+        let expected = [("/home", "home"), ("/lus/a", "lus")];
+        assert!(
+            directories.iter().map(|(path, name)| (&**path, &**name)).eq(expected),
+            "{directories:?}"
+        );
+    }
+
+    #[test]
     fn data_dir_may_stand_before_or_after_the_subcommand_restore() {
         for arguments in
             [["restore", "/f", "--data-dir", "/d"], ["--data-dir", "/d", "restore", "/f"]]

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context, ensure};
 use serde_json::Value;
-use tests::{fixture::Fixture, gate, workflow::Flow};
+use tests::{cluster::patience, fixture::Fixture, gate, program::until, workflow::Flow};
 
 /// Returns the first block of docs/use/copies.md, with the site's directory in place of `/project`.
 fn documented_directives(site: &Path) -> anyhow::Result<Vec<String>> {
@@ -118,7 +118,11 @@ fn a_cancelled_copy_ends_and_fails_its_state() -> anyhow::Result<()> {
     flow.fill_computes()?;
     flow.reach("Setup")?;
     flow.request_state("DataIn")?;
-    flow.wait("DataIn", "DriverWait")?;
+    until("the copy to run", patience(), || {
+        let shown = flow.fixture.run.prints(&["movements", "slow"])?;
+        ensure!(shown.contains("Running"), "not yet: {shown}");
+        Ok(())
+    })?;
     flow.fixture.run.warren(&["movements", "cancel", "slow"])?;
     let failed = flow.wait("DataIn", "Error")?;
     ensure!(

@@ -142,7 +142,7 @@ impl WorkflowArgs {
             containers,
             has_nodes,
             claims_as,
-            directories: self.global.into_iter().collect(),
+            directories: self.global.into_iter().map(|(name, path)| (path, name)).collect(),
         };
         self.workflows.unwrap_or(is_standalone).then_some(settings)
     }

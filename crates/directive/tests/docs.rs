@@ -4,9 +4,13 @@ use directive::{Command, Ruleset, shipped};
 
 #[test]
 fn documented_directives_obey_the_shipped_rules() {
-    let page = include_str!("../../../docs/use/directives.md");
-    let lines = page
-        .lines()
+    let pages = [
+        include_str!("../../../docs/use/directives.md"),
+        include_str!("../../../docs/use/copies.md"),
+    ];
+    let lines = pages
+        .into_iter()
+        .flat_map(str::lines)
         .filter_map(|line| line.strip_prefix("    "))
         .filter(|line| line.starts_with("#DW "));
     let lines: Vec<String> = lines.map(str::to_owned).collect();

@@ -102,7 +102,7 @@ fn a_full_file_system_keeps_the_old_environment_file() -> anyhow::Result<()> {
     caller
         .call(&["mount", "--job", "1", "--env-file", &file, "--deadline", "60s"])?
         .expect_exit(1)?
-        .expect_output("make room")?;
+        .expect_output("free space there")?;
     ensure!(std::fs::read_to_string(&file)? == "before\n", "the old file was damaged");
     ensure!(is_mounted(&fixture)?, "the storage was unmounted because of the full file system");
     drop(full);

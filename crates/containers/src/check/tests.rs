@@ -35,7 +35,10 @@ fn each_fault_of_a_profile_has_its_field_and_remedy() {
             |data| data["mpiSpec"] = json!({"launcher": data["spec"], "worker": data["spec"]}),
             "both spec and mpiSpec",
         ),
-        (|data| data["spec"]["containers"][0]["name"] = json!("nnf-wait"), "kept for Warren's own"),
+        (
+            |data| data["spec"]["containers"][0]["name"] = json!("nnf-wait"),
+            "reserved for Warren's own",
+        ),
         (|data| data["createContainer"] = json!(false), "createContainer is false"),
         (|data| data["spec"]["containers"] = json!([]), "data.spec: containers is empty"),
         (
@@ -61,11 +64,11 @@ fn each_fault_of_a_profile_has_its_field_and_remedy() {
         ),
         (
             |data| data["spec"]["volumes"] = json!([{"name": "storage-0", "emptyDir": {}}]),
-            "kept for Warren's own",
+            "reserved for Warren's own",
         ),
         (
             |data| data["spec"]["volumes"] = json!([{"name": "nnf-config", "emptyDir": {}}]),
-            "kept for Warren's own",
+            "reserved for Warren's own",
         ),
         (
             |data| data["spec"]["volumes"] = json!([{"name": "v", "hostPath": {"path": "/"}}]),

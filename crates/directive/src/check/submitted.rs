@@ -88,8 +88,16 @@ mod tests {
     fn a_directive_that_warren_never_carries_out_is_refused_at_submission() {
         for (line, expected) in [
             (
-                "#DW copy_in source=/lus/a destination=$DW_JOB_foo",
-                "Warren does not support copy_in: this version copies no data; remove the directive",
+                "#DW copy_in source=$DW_JOB_foo destination=/lus/a",
+                "Warren does not support this destination of copy_in: this version copies to storage of the job",
+            ),
+            (
+                "#DW copy_out source=$DW_PERSISTENT_bar destination=/lus/a",
+                "Warren does not support this source of copy_out: this version copies to storage of the job",
+            ),
+            (
+                "#DW copy_out source=$DW_JOB_foo destination=$DW_PERSISTENT_bar",
+                "Warren does not support this destination of copy_out: this version does not copy persistent storage",
             ),
             (
                 "#DW jobdw type=xfs capacity=1GiB name=bar requires=copy-offload",

@@ -105,8 +105,8 @@ fn problems_are_listed_in_the_order_of_the_text() {
     assert_eq!(
         starts,
         [
-            "0: argument name=F: a text that matches ",
-            "0: argument capacity=x: a text that matches ",
+            "0: argument name=F: the value must be a text that matches ",
+            "0: argument capacity=x: the value must be a text that matches ",
             "0: argument \"colour=red\": jobdw has no such argument",
             "0: argument type is missing",
             "1: column 1: the line does not begin with the word #DW",

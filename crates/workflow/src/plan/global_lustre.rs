@@ -20,7 +20,7 @@ use crate::{
 
 /// Returns the directories where nodes mount the file systems; `None` while LustreFileSystems cannot be listed.
 pub fn mount_roots(site: &Site) -> Option<Vec<String>> {
-    let directories = site.settings.directories.values().map(String::as_str);
+    let directories = site.settings.directories.keys().map(String::as_str);
     let lustre = site.lustre.as_ref()?.values().filter_map(|object| mount_root(object));
     let roots: BTreeSet<&str> = lustre.chain(directories).collect();
     Some(roots.into_iter().map(str::to_owned).collect())
@@ -33,7 +33,7 @@ pub fn reference_of(site: &Site, path: &str) -> Option<ObjectReference> {
         let root = mount_root(object)?;
         Some((root, reference("LustreFileSystem", name, namespace)))
     });
-    let directories = site.settings.directories.iter().map(|(name, root)| {
+    let directories = site.settings.directories.iter().map(|(root, name)| {
         let directory = ObjectReference { namespace: None, ..reference("Directory", name, "") };
         (root.trim_end_matches('/'), directory)
     });

@@ -248,7 +248,7 @@ const ROWS: [(&str, Row); 64] = [
         "PostRun: failed data movement",
         Elsewhere(&[(
             "copies.rs",
-            "a_failed_movement_fails_the_state_once_all_have_ended_and_keeps_the_storage",
+            "a_failed_movement_fails_data_out_once_all_movements_have_ended_and_keeps_the_storage",
         )]),
     ),
     ("containers: on the rabbits of the job's computes", Elsewhere(&[BESIDE])),

@@ -185,7 +185,10 @@ fn admission_checks_the_order_of_states() {
             &|new| new["status"]["drivers"][0]["completed"] = json!(false),
             "it may change in that state only",
         ),
-        (&|new| new["status"]["drivers"][1]["completed"] = json!(false), "stays so"),
+        (
+            &|new| new["status"]["drivers"][1]["completed"] = json!(false),
+            "it cannot be changed back",
+        ),
         (&|new| new["status"]["drivers"][1]["status"] = json!("Error"), "must be Completed"),
     ];
     for (edit, part) in refused {

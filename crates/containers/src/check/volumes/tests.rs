@@ -41,7 +41,7 @@ fn rabbits_offer_only_directories_that_the_containers_of_an_attempt_share() {
         (json!({"mountPath": "/a:/b"}), "mountPath \"/a:/b\" is not"),
         (json!({"mountPath": "/a/../b"}), "without .. and colons"),
         (json!({"mountPath": "//w/"}), "a different path"),
-        (json!({"mountPath": "/nnf/keys"}), "is kept for Warren's own files"),
+        (json!({"mountPath": "/nnf/keys"}), "is reserved for Warren's own files"),
     ] {
         let mut all = json!([{"name": "w", "mountPath": "/w"}, {"name": "v", "mountPath": "/v"}]);
         all[1].as_object_mut().unwrap().extend(mount.as_object().unwrap().clone());
