@@ -109,7 +109,7 @@ impl StepError {
         matches!(self, Self::Hung { .. } | Self::Command(CommandError::TimedOut { .. }))
     }
 
-    /// Returns the processes that keep a mount or a device in use, and thereby hold up a failed step.
+    /// Returns the processes that made the step fail because they keep a mount or a device in use.
     pub fn holders(&self) -> BTreeSet<i32> {
         match self {
             Self::Held { holders, .. } => holders.processes.iter().copied().collect(),

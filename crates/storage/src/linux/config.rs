@@ -22,7 +22,8 @@ pub struct LinuxConfig {
 /// passed at least once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LustreUnmount {
-    /// Used in place of [`LinuxConfig::mount_deadline`], and in place of the command deadline if that is shorter.
+    /// Deadline of the unmount, used in place of [`LinuxConfig::mount_deadline`]. Also replaces the command deadline if
+    /// the command deadline is shorter.
     pub deadline: Duration,
     /// Whether to unmount by force (umount2(2), `MNT_FORCE`) after the deadline: data that no server has received
     /// by then is lost.
@@ -50,7 +51,7 @@ pub enum DriveConfig {
     /// Namespaces of NVMe drives that another node manages: a compute.
     NvmeNamespaces,
     File {
-        /// The pool's directory, shared by all nodes on this machine.
+        /// The directory with the drives' files (the pool), shared by all simulated nodes on this machine.
         pool: PathBuf,
         /// The name of this node, which sees only namespaces that are attached to it.
         node: NodeName,
