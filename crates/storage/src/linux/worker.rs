@@ -2,7 +2,7 @@
 //! lines that the program prints.
 //!
 //! [`super::cmd`] runs programs that end within a deadline, and keeps their output. This module starts the only program
-//! without a deadline: the copier of a data movement.
+//! that runs without a deadline: the program that copies the files of a data movement.
 
 use std::{
     fmt,
@@ -69,7 +69,8 @@ impl Worker {
             |source| CommandError::Start { program: program.display().to_string(), source };
         let (sender, started) = mpsc::channel();
         let path = program.to_owned();
-        // The signal of PR_SET_PDEATHSIG is sent when the thread that started the program ends.
+        // The kernel sends the signal of PR_SET_PDEATHSIG when the thread that started the program ends, so this thread
+        // stays until the program ends.
         let follow = move || match spawn(&path) {
             Ok((worker, started)) => {
                 if sender.send(Ok(worker)).is_ok() {
@@ -144,8 +145,8 @@ fn follow(started: Started, mut listener: impl Listener) {
         listener.line(String::from_utf8_lossy(&line).trim_end_matches('\n'));
         line.clear();
     }
-    // Keep the program as a zombie until `group` is cleared: until then the kernel gives its number to no other process,
-    // which `kill` could kill.
+    // Keep the program as a zombie until `group` is cleared. While the zombie exists, the kernel gives its number to no
+    // other process, so that `kill` cannot kill another process.
     let pid = Id::Pid(Pid::from_raw(child.id().cast_signed()));
     let _ = waitid(pid, WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT);
     let mut group = group.lock();
