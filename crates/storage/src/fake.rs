@@ -201,7 +201,7 @@ impl FakeHost {
         self.drives().plant_namespace(size);
     }
 
-    /// Makes the drive in this slot refuse every change of its namespaces, or accept changes again.
+    /// Makes the drive in this slot refuse to create, attach and delete namespaces, or accept these commands again.
     pub fn set_refusing(&self, slot: u32, refuses: bool) {
         self.drives().set_refusing(slot, refuses);
     }

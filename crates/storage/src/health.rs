@@ -46,6 +46,7 @@ pub enum Link {
     Up {
         /// The rate that both ends agreed on; `None` without a PCIe capability, as in some virtual machines.
         current: Option<LinkRate>,
+        /// The highest rate that both ends support; `None` when it is unknown.
         most: Option<LinkRate>,
     },
     Down,

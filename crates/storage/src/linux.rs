@@ -90,7 +90,7 @@ struct Node {
 
 impl LinuxHost {
     /// Creates a host with this configuration. If the configuration asks for simulated drives in files, also creates
-    /// the directory of these files ([`FilePool`]) unless it exists.
+    /// the directory of these files unless it exists.
     pub fn new(config: LinuxConfig) -> Result<Self, LinuxHostError> {
         let failed = |what, path: &Path| {
             let path = path.to_owned();

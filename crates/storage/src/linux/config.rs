@@ -50,6 +50,7 @@ pub enum DriveConfig {
     },
     /// Namespaces of NVMe drives that another node manages: a compute.
     NvmeNamespaces,
+    /// Simulated drives in files, for nodes that are simulated on one machine.
     File {
         /// The directory with the drives' files (the pool), shared by all simulated nodes on this machine.
         pool: PathBuf,

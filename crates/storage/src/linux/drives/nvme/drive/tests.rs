@@ -198,7 +198,8 @@ fn delete_completes_after_its_caller_stopped_waiting_during_the_erasure() {
 }
 
 #[test]
-fn delete_detaches_every_host_and_erases_nothing_when_its_caller_stops_waiting_before_the_erasure() {
+fn delete_detaches_every_host_and_erases_nothing_when_its_caller_stops_waiting_before_the_erasure()
+{
     let bench = Bench::new(17);
     let drive = bench.start();
     drive.create(allocation(0), wanted_size(MIB), 1).unwrap();

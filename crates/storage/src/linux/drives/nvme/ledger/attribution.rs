@@ -22,7 +22,7 @@ impl Ledger {
     }
 
     /// Attributes each namespace without a record to the intent that it matches, and drops the other intents. The
-    /// intents are from an agent that has ended, so a namespace that matches none of them now will match none later.
+    /// intents are from an agent that has ended, so no namespace that belongs to one of them can appear later.
     pub(super) fn settle(&self, found: &[Found]) -> io::Result<()> {
         let intents = self.file.lock().intents.clone();
         for intent in intents {

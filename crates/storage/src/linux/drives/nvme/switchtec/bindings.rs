@@ -99,7 +99,8 @@ mod tests {
     }
 
     #[test]
-    fn missing_bindings_assigns_function_one_to_the_rabbit_and_the_next_functions_to_the_computes() {
+    fn missing_bindings_assigns_function_one_to_the_rabbit_and_the_next_functions_to_the_computes()
+    {
         let slot = slots(1)[0];
         let missing = missing_bindings(&slot, &functions(17)).unwrap();
         assert_eq!(missing.len(), 17);

@@ -93,8 +93,8 @@ impl Fabric {
         }
     }
 
-    /// Returns whether this node has or ever had switches: a rabbit whose switches no longer answer must not count as a
-    /// node without switches.
+    /// Returns whether this node has switches, or had switches at an earlier call: a rabbit whose switches no longer
+    /// answer must not count as a node without switches.
     pub(in super::super) fn has_switches(&self) -> io::Result<bool> {
         if !self.has_switches.load(Ordering::Relaxed) && self.devices.names()?.is_empty() {
             return Ok(false);

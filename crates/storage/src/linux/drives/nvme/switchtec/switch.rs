@@ -48,8 +48,7 @@ impl Switch {
         LockedSwitch::begin(self, way)
     }
 
-    /// Returns whether another thread has locked the switch. Only a switch that was found can be locked, so a busy
-    /// switch is present.
+    /// Returns whether another thread has locked the switch, for example because a command runs.
     pub(super) fn is_busy(&self) -> bool {
         matches!(self.way.try_lock(), Err(TryLockError::WouldBlock))
     }
