@@ -122,7 +122,8 @@ pub struct DriveFacts {
     pub read_only: Option<Vec<u32>>,
 }
 
-/// Errors that a function reported since the node booted (Documentation/ABI/testing/sysfs-bus-pci-devices-aer).
+/// PCIe errors that a PCI function reported since the node booted
+/// (Documentation/ABI/testing/sysfs-bus-pci-devices-aer).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LinkErrors {
     /// Errors that the link itself repaired.

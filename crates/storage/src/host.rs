@@ -92,7 +92,7 @@ pub enum StepError {
     #[error(transparent)]
     TooSmall(TooSmall),
     /// The node is no longer as it was observed when the step was planned, for example because another unit changed it.
-    /// Nothing was changed; the converger observes and plans again.
+    /// The step changed nothing; the converger observes and plans again.
     #[error("{0}")]
     Changed(String),
 }

@@ -18,8 +18,8 @@ pub struct LinuxConfig {
     pub lustre_unmount: LustreUnmount,
 }
 
-/// How to unmount a Lustre client. For servers that do not answer, the client waits until each of its timeouts has
-/// passed at least once.
+/// How to unmount a Lustre client. A client whose servers do not answer ends its unmount only after each of its
+/// timeouts has passed at least once, so the unmount needs a longer deadline than others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LustreUnmount {
     /// Deadline of the unmount, used in place of [`LinuxConfig::mount_deadline`]. Also replaces the command deadline if

@@ -78,8 +78,8 @@ fn describe(mapping: &Found, devices: &[BlockDevice]) -> io::Result<Mapped> {
             .filter(|(_, device)| !is_ours(device))
             .map(|(name, _)| name)
             .collect(),
-        // The module [`super::unfinished`] finds the unused parts, and only for a RAID that has lost a part: for no
-        // other RAID does the planner need them.
+        // The module [`super::unfinished`] finds the unused parts later, if the RAID has lost a part; otherwise the
+        // planner does not need them.
         unused_parts: Vec::new(),
     })
 }

@@ -1,5 +1,5 @@
-//! A program that runs for hours beside the agent. The agent writes lines to the program's standard input, and reads the
-//! lines that the program prints.
+//! A program that runs for hours beside the agent. The agent writes lines to the program's standard input, and reads
+//! the lines that the program prints.
 //!
 //! [`super::cmd`] runs programs that end within a deadline, and keeps their output. This module starts the only program
 //! that runs without a deadline: the program that copies the files of a data movement.
@@ -59,8 +59,8 @@ struct Started {
 }
 
 impl Worker {
-    /// Starts a program without arguments in a process group of its own. When the agent dies, the kernel kills the program
-    /// if the program still runs as root (PR_SET_PDEATHSIG(2const)), and closes its standard input in any case.
+    /// Starts a program without arguments in a process group of its own. When the agent dies, the kernel kills the
+    /// program if the program still runs as root (PR_SET_PDEATHSIG(2const)), and closes its standard input in any case.
     ///
     /// # Errors
     /// When the program or a thread cannot be started.

@@ -1,10 +1,10 @@
 //! Plans the creation, attachment, detachment and deletion of an allocation's namespaces.
 //!
-//! An allocation is created whole or not at all, one namespace on each of its drives. After that, that is, once the
-//! object's status reports the namespaces, a lost namespace is usually not replaced, because the new namespace would be
-//! empty; the allocation continues with the remaining namespaces. The planner replaces a lost namespace only if its
-//! drive is gone for good and the allocation has other namespaces: a volume with redundancy can then rebuild the lost
-//! contents on the new namespace.
+//! An allocation is created whole or not at all, one namespace on each of its drives. Once the object's status reports
+//! the namespaces, a lost namespace is usually not replaced, because the new namespace would be empty; the allocation
+//! continues with the remaining namespaces. The planner replaces a lost namespace only if its drive is gone for good
+//! and the allocation has other namespaces: a volume with redundancy can then rebuild the lost contents on the new
+//! namespace.
 
 mod members;
 mod place;

@@ -149,8 +149,8 @@ fn plain_line(target: &MountPoint) -> String {
     shell_words::quote(&target.to_string()).into_owned()
 }
 
-/// Returns the mounts at a target that are `ours`, topmost first. Other mounts stay; if one of them covers a mount of
-/// ours, returns a rejection.
+/// Returns the mounts at a target that `ours` accepts, topmost first. All other mounts stay; if one of them covers an
+/// accepted mount, returns a rejection.
 pub(super) fn uncovered_mounts<'a>(
     target: &MountPoint,
     state: &'a TargetState,

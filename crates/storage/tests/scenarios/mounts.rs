@@ -46,7 +46,7 @@ pub fn xfs(world: &dyn World) {
     assert!(settle(&compute, &Desired::Unmounted(mount)).is_empty());
 }
 
-/// A raw volume is mounted: its device is bound on a file.
+/// A raw volume is mounted: its device is bind-mounted on a file.
 pub fn raw(world: &dyn World) {
     let namespace = allocate(world, &allocation(0, SIZE, &["compute-1"]));
     let mut fs = file_system(world, 0, &namespace.id);

@@ -63,7 +63,7 @@ fn steps_or_cover(steps: Result<Vec<Step>, Rejection>) -> Result<Vec<String>, St
     }
 }
 
-/// A mount over a parent directory covers our mount, like a mount over the same path.
+/// A foreign mount over a parent directory covers the unit's own mount, like a mount over the same path.
 #[test]
 fn an_unmount_rejects_a_mount_beneath_a_covered_parent_directory() {
     let bare = Mount { hooks: Vec::new(), ..mount() };

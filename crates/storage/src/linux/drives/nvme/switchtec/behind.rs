@@ -51,8 +51,8 @@ pub(in super::super) struct Behind {
     pub(super) slot: Slot,
     /// PDFID of the drive's physical function.
     pub(super) physical: u16,
-    /// A number that changes each time the slot is seen empty, with another device, or with a drive whose functions are
-    /// unbound from their hosts.
+    /// A number that changes when a scan finds that the slot has lost its drive, has another drive, or has a drive
+    /// whose functions are no longer bound to their hosts.
     pub(super) generation: u32,
     /// Both switches, in the order of their PAX ids. Both are needed, because the switch into which a host is plugged
     /// binds functions to that host.
