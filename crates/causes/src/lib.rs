@@ -7,8 +7,8 @@ use std::error::Error;
 
 pub use text::{MESSAGE, escaped, message, quoted, shortened};
 
-/// Returns the text of an error with all its causes. Skips a cause whose text the error before it contains, because
-/// errors of libraries often repeat their causes.
+/// Returns the text of an error with all its causes. Skips a cause whose text is already part of the text of the error
+/// above the cause, because errors of libraries often include the texts of their causes.
 #[must_use]
 pub fn chain(error: &dyn Error) -> String {
     let mut last = error.to_string();
@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn every_cause_is_named_once() {
+    fn chain_names_every_cause_once() {
         for (texts, expected) in [
             (&["mount /a", "mount(2)", "no such device"][..], "mount /a: mount(2): no such device"),
             (

@@ -1,8 +1,9 @@
 //! Escapes and shortens texts of users for messages, logs and terminals: directives, container logs, names of processes
 //! and hosts, names of files in archives.
 
-/// Largest size of a message (of a status, an error or a refusal), in bytes. A gRPC client rejects an answer whose
-/// headers exceed 16 KiB, and there percent-encoding may need three bytes for each byte of a message.
+/// Largest size of a message (of a status, an error or a refusal), in bytes. gRPC sends the message in a header,
+/// percent-encoded, which may take three bytes for each byte of the message; a gRPC client rejects an answer whose
+/// headers exceed 16 KiB.
 pub const MESSAGE: usize = 4 << 10;
 /// Largest size of a line that a message quotes, such as a directive, in bytes.
 const QUOTE: usize = 256;
@@ -59,7 +60,7 @@ pub fn shortened(mut text: String, limit: usize) -> String {
     text
 }
 
-/// Returns two lengths in bytes if the text was shortened before: that of the part that was kept, and that
+/// Returns two lengths in bytes if the text was shortened before: the length of the part that was kept, and the length
 /// of the original text.
 fn shortened_before(text: &str) -> Option<(usize, usize)> {
     let (rest, all) = text.strip_suffix(IN_ALL)?.rsplit_once(MISSING)?;
@@ -81,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn escapes_count_as_bytes_of_a_message() {
+    fn message_and_quoted_stay_within_their_limits_when_every_character_is_escaped() {
         let text = "\x1b".repeat(MESSAGE);
         assert!(message(&text).len() <= MESSAGE && quoted(&text).len() <= QUOTE);
         assert!(!message(&text).contains('\x1b'));

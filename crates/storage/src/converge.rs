@@ -21,15 +21,16 @@ use crate::{
     plan,
 };
 
-/// Rounds before the converger gives up: a rabbit needs three to create, attach and confirm.
+/// Maximum number of rounds (observe, plan, execute) before the converger gives up. A new allocation needs three: the
+/// first creates its namespaces, the second attaches them, the third finds no more steps.
 const ROUNDS: usize = 6;
 
 /// Maximum number of times that a unit observes again because another unit changed the node first. Allocations made in
 /// parallel all choose the drive with the most free bytes, so an allocation may lose this race once on each drive.
 const MAX_LOST_RACES: usize = 64;
 
-/// Maximum number of groups that converge at the same time in one call. Each group needs a thread, which may
-/// block in the kernel.
+/// Maximum number of groups that one call of [`Converger::converge_all`] converges at the same time. Each group needs a
+/// thread, which may block in the kernel.
 const SIDE_BY_SIDE: usize = 16;
 
 /// The outcome of a convergence: the steps taken (none when the unit already was as desired) and the last observation.
@@ -102,15 +103,15 @@ fn is_new(desired: &Desired, observed: &Observed) -> bool {
 }
 
 impl Converger {
-    /// Creates a converger for `host`. Use only one converger per node: the units of one converger do not wait for
-    /// the units of another.
+    /// Creates a converger for `host`. Use only one converger per node, because only units of the same converger wait
+    /// for each other.
     pub fn new(host: Arc<dyn Host>) -> Self {
         Self { host, groups: Arc::default() }
     }
 
-    /// Returns a converger for the same node, which works through another host: `before` receives this
-    /// converger's host and returns the new one. Units of one group still run one after another, whichever of the
-    /// two convergers runs them.
+    /// Returns a converger for the same node with another [`Host`]: `before` receives this converger's [`Host`] and
+    /// returns the new one, for example a wrapper around the old one. Units of one group still run one after another,
+    /// whichever of the two convergers runs them.
     #[must_use]
     pub fn with_host(&self, before: impl FnOnce(Arc<dyn Host>) -> Arc<dyn Host>) -> Self {
         Self { host: before(Arc::clone(&self.host)), groups: Arc::clone(&self.groups) }
@@ -158,7 +159,7 @@ impl Converger {
         results.into_inner().into_values().collect()
     }
 
-    /// Returns the steps that [`Converger::converge`] would take first.
+    /// Returns the steps that [`Converger::converge`] would take in its first round.
     pub fn plan(&self, desired: &Desired) -> Result<Vec<Step>, ConvergeError> {
         let observed = self.observe(desired).map_err(ConvergeError::Observe)?;
         Ok(caught(|| plan(desired, &observed))??)
@@ -240,8 +241,8 @@ impl Converger {
     }
 }
 
-/// Turns two errors of steps into rejections, because an observation could not show their causes: a drive refused a
-/// namespace for lack of room, or a device is too small for its file system.
+/// Turns two errors of steps into rejections: a drive refused a namespace for lack of room, or a device is too small
+/// for its file system. The planner could not reject these earlier, because no observation shows them.
 fn classify(error: ExecuteError) -> ConvergeError {
     if let Some(refused) = error.room_refused() {
         return Rejection::DriveRefused(refused.clone()).into();

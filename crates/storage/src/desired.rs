@@ -40,8 +40,8 @@ pub enum Desired {
     Adopted(Allocation),
     /// No namespace of this allocation exists.
     Released(AllocationId),
-    /// This host reaches no namespace of the allocation. No other step is taken, even when namespaces are missing: the
-    /// fencing of a host must not wait until drives have room.
+    /// The host `host` reaches no namespace of the allocation. No other step is taken, even when namespaces are
+    /// missing: the fencing of a host must not wait until drives have room.
     Withdrawn {
         allocation: AllocationId,
         /// The host that loses access, as the drives record it.

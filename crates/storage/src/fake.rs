@@ -121,7 +121,7 @@ impl FakeHost {
         self.local().applied.clone()
     }
 
-    /// Limits the free space of the disk beneath the drives to this many bytes.
+    /// Limits the free space of the file system that carries the simulated drives to this many bytes.
     pub fn set_room(&self, available: u64) {
         self.drives().available = available;
     }
@@ -201,7 +201,7 @@ impl FakeHost {
         self.drives().plant_namespace(size);
     }
 
-    /// Makes the drive in this slot refuse every change of its namespaces, or accept changes again.
+    /// Makes the drive in this slot refuse to create, attach and delete namespaces, or accept these commands again.
     pub fn set_refusing(&self, slot: u32, refuses: bool) {
         self.drives().set_refusing(slot, refuses);
     }
@@ -255,7 +255,8 @@ impl FakeHost {
         self.local().imported.remove(name);
     }
 
-    /// Deletes every namespace with its records: active volumes of this node then lie on no device.
+    /// Deletes every namespace with its records; the active volumes of this node stay active without a device beneath
+    /// them.
     pub fn erase_drives(&self) {
         let mut lvm = self.lvm();
         let mut drives = self.drives();

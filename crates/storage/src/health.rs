@@ -46,6 +46,7 @@ pub enum Link {
     Up {
         /// The rate that both ends agreed on; `None` without a PCIe capability, as in some virtual machines.
         current: Option<LinkRate>,
+        /// The highest rate that both ends support; `None` when it is unknown.
         most: Option<LinkRate>,
     },
     Down,
@@ -121,7 +122,8 @@ pub struct DriveFacts {
     pub read_only: Option<Vec<u32>>,
 }
 
-/// Errors that a function reported since the node booted (Documentation/ABI/testing/sysfs-bus-pci-devices-aer).
+/// PCIe errors that a PCI function reported since the node booted
+/// (Documentation/ABI/testing/sysfs-bus-pci-devices-aer).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LinkErrors {
     /// Errors that the link itself repaired.

@@ -91,6 +91,8 @@ pub enum StepError {
     NoRoom(RoomRefused),
     #[error(transparent)]
     TooSmall(TooSmall),
+    /// The node is no longer as it was observed when the step was planned, for example because another unit changed it.
+    /// The step changed nothing; the converger observes and plans again.
     #[error("{0}")]
     Changed(String),
 }
@@ -109,7 +111,7 @@ impl StepError {
         matches!(self, Self::Hung { .. } | Self::Command(CommandError::TimedOut { .. }))
     }
 
-    /// Returns the processes that keep a mount or a device in use, and thereby hold up a failed step.
+    /// Returns the processes that made the step fail because they keep a mount or a device in use.
     pub fn holders(&self) -> BTreeSet<i32> {
         match self {
             Self::Held { holders, .. } => holders.processes.iter().copied().collect(),

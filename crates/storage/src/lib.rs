@@ -15,8 +15,9 @@
 //!   path stays, and does not matter unless it covers one of Warren's mounts: then the unit is rejected.
 //! * One call converges at a time for each [`Desired::group`]; any number of groups converge in parallel.
 //! * An observation of a real node returns within twice [`linux::LinuxConfig::mount_deadline`], or fails and names the
-//!   place in the kernel where it hangs: a dead device or server delays only the unit that uses it. Mounts are read
-//!   with `AT_STATX_DONT_SYNC` (statx(2)), so that a mount whose server does not answer can be observed and unmounted.
+//!   place in the kernel where it hangs. A dead device or server therefore delays only the unit that uses it. Mounts
+//!   are read with `AT_STATX_DONT_SYNC` (statx(2)), so that a mount whose server does not answer can be observed and
+//!   unmounted.
 //!
 //! # Tasks that only one module may do
 //! * `linux::cmd` alone starts programs, `linux::child` alone forks, `linux::mount` alone mounts and unmounts.
@@ -28,8 +29,8 @@
 //!   process with such a thread cannot end entirely, not even by SIGKILL.
 //! * mount(2), umount(2), chown(2), wiping and detaching run in a child process with a deadline, and commands in a
 //!   process group with a deadline. The reads between these calls are local and have no deadline: openat2(2) beneath
-//!   the root, reads of the mount table, and the read of a device after its mkfs. Only where another program mounted
-//!   NFS or 9p at a mount point of Warren's does the kernel ask a server when a step walks to that path.
+//!   the root, reads of the mount table, and the read of a device after its mkfs. A step that walks to a mount point of
+//!   Warren's waits for a server only if another program has mounted NFS or 9p there.
 //! * When an agent is killed, the kernel kills the program that the agent started, but not the children of that
 //!   program. If a site's line has several commands, one of them may still run while the next agent runs the line
 //!   again, unless the service manager ends the whole control group.

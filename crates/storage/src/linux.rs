@@ -62,7 +62,7 @@ use crate::{
     observed::PortLink,
 };
 
-/// A directory that the host needs cannot be created or opened.
+/// A directory that [`LinuxHost`] needs cannot be created or opened.
 #[derive(Debug, Error)]
 #[error("open {what} in {}", .path.display())]
 pub struct LinuxHostError {
@@ -89,8 +89,8 @@ struct Node {
 }
 
 impl LinuxHost {
-    /// Creates a host with this configuration. Also creates the pool of file drives, if the configuration asks for
-    /// drives and no pool exists.
+    /// Creates a host with this configuration. If the configuration asks for simulated drives in files, also creates
+    /// the directory of these files unless it exists.
     pub fn new(config: LinuxConfig) -> Result<Self, LinuxHostError> {
         let failed = |what, path: &Path| {
             let path = path.to_owned();

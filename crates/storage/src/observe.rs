@@ -16,9 +16,10 @@ use crate::{
     },
 };
 
-/// The observations that a host offers. Each method reads one thing.
+/// The observations that an implementation of [`Host`](crate::Host) offers. Each method reads one part of the node.
 pub(crate) trait Observer {
-    /// Reads drives, namespaces and the file-backed pool; all other fields of the result stay empty.
+    /// Reads the drives, the namespaces, and the space of the file system beneath file-backed drives; all other fields
+    /// of the result stay empty.
     fn inventory(&self) -> Result<Observed, ObserveError>;
     /// Returns the block device of a namespace on this node; `None` when there is no device, or when the namespace is
     /// recorded for an allocation other than `made_for`.
@@ -37,8 +38,8 @@ pub(crate) trait Observer {
     fn signature(&self, device: &VolumeDevice) -> Result<Signature, ObserveError>;
     /// Reads the active mappings of a logical volume on this node; the field for LVM's report stays empty.
     fn mapped(&self, volume: &Volume, devices: &[BlockDevice]) -> Result<LvmState, ObserveError>;
-    /// Reads the state of a logical volume that is not active, with all mappings that interrupted commands left, also
-    /// those without a table. [`Observer::mapped`] does not see mappings without a table.
+    /// Reads the state of a logical volume that is not active, with all device-mapper mappings that interrupted
+    /// commands left. In contrast to [`Observer::mapped`], also finds mappings without a table.
     fn unfinished(&self, volume: &Volume) -> Result<Activation, ObserveError>;
     /// Returns the mappings that an interrupted repair of an active RAID left.
     fn unused_raid_parts(&self, volume: &Volume) -> Result<Vec<Unfinished>, ObserveError>;

@@ -65,7 +65,7 @@ pub struct Observed {
     pub file: Option<RootFile>,
     /// The temporary mount point at which hooks see a file system.
     pub temporary: Option<TargetState>,
-    /// State of the mount point whose mount is bound at the desired mount point.
+    /// State of the mount point whose mount should be bind-mounted at the desired mount point.
     pub source: Option<TargetState>,
     /// Mounts beneath the allowed roots, in the order in which they were made.
     pub mounts: Vec<(MountPoint, MountedThing)>,
@@ -137,8 +137,8 @@ impl Drive {
         }
     }
 
-    /// Returns the bytes free for new namespaces. A drive with a fault has none, and neither has a drive with a warning
-    /// other than about its temperature.
+    /// Returns the bytes free for new namespaces. A drive with a fault has none; a drive with a warning has none
+    /// either, unless the warning is only about temperature.
     pub fn free(&self) -> u64 {
         let free = self.capacity.saturating_sub(self.allocated);
         let may_fail = self.warnings.iter().any(|warning| *warning != DriveWarning::Temperature);

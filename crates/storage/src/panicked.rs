@@ -24,8 +24,9 @@ impl Panicked {
     }
 }
 
-/// Runs `work` and turns a panic into an error. `work` must not leave shared data inconsistent when it panics: the
-/// locks beneath [`Host`](crate::Host) protect only maps and lists, each changed by a single call.
+/// Runs `work` and turns a panic into an error. `work` must not leave shared data inconsistent when it panics.
+/// Implementations of [`Host`](crate::Host) satisfy this: their locks protect only maps and lists, each changed by a
+/// single call.
 pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|payload| Panicked::from_payload(&*payload))
 }

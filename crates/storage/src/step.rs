@@ -87,6 +87,7 @@ pub enum Step {
         /// Device number that the mapping must have.
         number: DeviceNumber,
     },
+    /// Leave the DLM lock space of a volume group that no longer exists.
     DropLockSpace {
         group: String,
     },

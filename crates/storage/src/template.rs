@@ -84,8 +84,8 @@ impl SiteCommand {
 /// Returns `text`, which is a path, with every known variable replaced in one pass, the longest name first
 /// and without any quoting.
 ///
-/// A value may contain other variables, as in `variableOverride`. These are replaced first; in a cycle of variables, a
-/// name stays as text.
+/// A value may contain other variables, as in `variableOverride`. These are replaced first. If a variable's value leads
+/// back to the variable itself, its name stays as text.
 pub fn expand(text: &str, variables: &BTreeMap<String, String>) -> String {
     replace(text, &resolve(variables))
 }

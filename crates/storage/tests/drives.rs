@@ -54,7 +54,7 @@ fn free(host: &FakeHost) -> u64 {
 }
 
 #[test]
-fn a_drive_that_refuses_leaves_no_namespace_on_any_drive() {
+fn a_failed_allocation_leaves_no_namespace_when_one_drive_refuses() {
     let (host, converger) = rabbit(16);
     converger.converge(&Desired::Allocated(allocation(0))).unwrap();
     let (before, left) = (look(&host), free(&host));
@@ -74,7 +74,7 @@ fn a_drive_that_refuses_leaves_no_namespace_on_any_drive() {
 }
 
 #[test]
-fn a_failure_at_every_step_leaks_nothing() {
+fn an_allocation_converges_after_a_failure_of_any_step_and_leaks_nothing() {
     for fault in [Fault::Before, Fault::Halfway, Fault::After] {
         for after in 0..48 {
             let (host, converger) = rabbit(16);
@@ -100,10 +100,10 @@ fn a_failure_at_every_step_leaks_nothing() {
     }
 }
 
-/// A killed agent releases nothing: the next agent continues from the existing state, even if that
-/// contains half a step.
+/// In contrast to a failed call, a killed agent releases nothing. The next agent continues from the existing state,
+/// even if a step was only half done.
 #[test]
-fn a_crash_after_every_step_converges_and_leaks_nothing() {
+fn an_allocation_converges_after_a_crash_at_any_step_and_leaks_nothing() {
     let wanted = Desired::Allocated(allocation(0));
     for after in 0..48 {
         for cut in [false, true] {
@@ -136,7 +136,7 @@ fn a_crash_after_every_step_converges_and_leaks_nothing() {
 }
 
 #[test]
-fn a_pulled_drive_is_awaited_and_returns_unchanged() {
+fn an_allocation_waits_for_a_pulled_drive_and_uses_the_same_namespaces_after_its_return() {
     let (host, converger) = rabbit(18);
     converger.converge(&Desired::Allocated(allocation(0))).unwrap();
     let (wanted, created) = (reported_allocation(&host, 0), ours(&host, 0));
@@ -168,7 +168,7 @@ fn a_pulled_drive_is_awaited_and_returns_unchanged() {
 }
 
 #[test]
-fn a_replaced_drive_gets_a_successor_and_none_of_its_namespaces_is_deleted() {
+fn a_namespace_on_a_replaced_drive_is_replaced_on_another_drive_and_only_forgotten_at_release() {
     let (host, converger) = rabbit(18);
     converger.converge(&Desired::Allocated(allocation(0))).unwrap();
     let wanted = reported_allocation(&host, 0);

@@ -1,4 +1,4 @@
-//! Runs the tests of `scenarios` on the node in memory.
+//! Runs the tests of `scenarios` on the simulated node in memory ([`FakeHost`]).
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod scenarios;
@@ -357,9 +357,9 @@ fn leftovers_of_erased_volumes_are_removed() {
     assert_eq!(rabbit.observe(&keep_none).unwrap().lock_spaces, ["global"]);
 }
 
-/// When an unmount has no profile, it can only guess the name of the volume.
+/// Without the profile, the names in the desired state are only a guess: the agent takes the names from LVM's metadata.
 #[test]
-fn a_volume_is_deactivated_under_any_name() {
+fn an_unmount_with_guessed_names_deactivates_the_volume_that_lvm_finds() {
     for kind in [FileSystemKind::Raw, FileSystemKind::Gfs2] {
         let memory = Memory::new();
         let mut fs = scenarios::volumes::striped(&memory);
@@ -392,9 +392,9 @@ fn a_volume_is_deactivated_under_any_name() {
     }
 }
 
-/// The group's member on the pulled drive is missing.
+/// A group on two drives, one of which is pulled.
 #[test]
-fn a_group_lacks_a_lost_drive() {
+fn a_group_has_a_missing_member_after_its_drive_was_pulled() {
     let memory = Memory::new();
     let rabbit = memory.rabbit();
     let fs = scenarios::volumes::striped(&memory);

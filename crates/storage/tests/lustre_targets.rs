@@ -205,7 +205,7 @@ fn a_target_converges_after_a_failure_at_any_step() {
 
 /// After each step of its creation, a target that is not complete yet is torn down.
 #[test]
-fn an_unfinished_target_is_torn_down() {
+fn a_target_whose_creation_failed_at_any_step_is_torn_down() {
     for (at, fault) in (0..11).flat_map(|at| FAULTS.map(|fault| (at, fault))) {
         let (host, converger) = rabbit(2);
         let target = target(&host);
@@ -225,7 +225,7 @@ fn rejection(converger: &Converger, desired: &Desired) -> Rejection {
 }
 
 #[test]
-fn a_foreign_pool_does_not_change() {
+fn a_pool_on_foreign_devices_or_with_another_name_is_rejected_and_does_not_change() {
     let (host, converger) = rabbit(2);
     let target = target(&host);
     let theirs = NamespaceId::parse("nqn.2026-01.io.warren:fake:theirs", "1").unwrap();
@@ -280,7 +280,7 @@ fn no_pool_is_created_when_the_search_for_pools_failed() {
 /// A drive is replaced by another drive. The pool continues to serve, and the lost device is replaced by a namespace
 /// on the new drive.
 #[test]
-fn a_lost_device_is_replaced_by_its_successor_while_the_target_serves() {
+fn a_lost_device_of_a_pool_is_replaced_by_a_namespace_on_another_drive_while_the_target_serves() {
     let (host, converger) = rabbit(3);
     let before = target(&host);
     settle(&converger, &Desired::TargetReady(before.clone()));

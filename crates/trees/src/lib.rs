@@ -23,7 +23,7 @@ use nix::{
 };
 use thiserror::Error;
 
-/// Maximum number of entries to read at once: a directory may have more entries than fit into memory.
+/// Maximum number of names to hold in memory at once: a directory may have more entries than fit into memory.
 const AT_ONCE: usize = 4096;
 
 /// An entry of the tree that could not be removed.
@@ -145,7 +145,7 @@ fn is_directory_or_remove(at: &OwnedFd, name: &OsStr) -> nix::Result<bool> {
     }
 }
 
-/// Returns the names of the first entries of a directory, except the names in `without`.
+/// Returns the names of at most [`AT_ONCE`] entries of a directory; skips the names in `without`.
 fn names(directory: &OwnedFd, without: &BTreeSet<OsString>) -> io::Result<Vec<OsString>> {
     let again = open(directory, OsStr::new("."), ResolveFlag::RESOLVE_BENEATH)?;
     let mut names = Vec::new();

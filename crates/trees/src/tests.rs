@@ -41,7 +41,7 @@ fn remove_removes_a_directory_with_more_entries_than_are_read_at_once() {
 
 /// The root of the tree already has entries with the names that `remove` would give to moved directories.
 #[test]
-fn existing_names_of_moved_directories_do_not_stop_the_removal() {
+fn remove_succeeds_when_the_tree_already_uses_the_names_for_moved_directories() {
     let directory = tempfile::tempdir().unwrap();
     let tree = directory.path().join("tree");
     fs::create_dir_all(tree.join("a/b/c")).unwrap();

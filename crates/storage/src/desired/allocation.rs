@@ -24,7 +24,7 @@ impl fmt::Display for AllocationId {
     }
 }
 
-/// The place of a host in the chassis: a port of the PCIe switch.
+/// The place of a host (the rabbit or a compute) in the chassis: a port of the PCIe switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Endpoint {
     /// The rabbit itself.

@@ -11,7 +11,7 @@ use crate::template::SiteCommand;
 ///
 /// The UUID is derived from facts about the allocation that every node knows, so a compute can prove that it is about
 /// to mount the right file system. The first four bytes spell "wrrn" (a version 8 UUID, RFC 9562 section 5.8, leaves
-/// them free): by these bytes an agent that starts recognises Warren's file systems without a list of them.
+/// them free): by these bytes a starting agent recognises Warren's file systems without a list of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileSystemId(Uuid);
 

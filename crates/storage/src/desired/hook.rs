@@ -6,7 +6,7 @@ use std::fmt;
 use super::{FileSystemId, MountPoint, ObjectUid};
 use crate::template::SiteCommand;
 
-/// The key of hook records that are dropped together: the records of one mount, file system or target.
+/// The key of the hook records of one mount, file system or Lustre target; these records are removed together.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HookScope(String);
 

@@ -13,7 +13,7 @@ pub enum IndexLinkError {
         "compute {0:?} is not a host name: use letters, digits, '-' and '.', at most 253 characters"
     )]
     NotHostName(String),
-    /// The link would hide a mount point.
+    /// The link would have the name of an index directory, which may be a mount point.
     #[error("compute {0:?} looks like an index directory: a host may not be called node-<number>")]
     LooksLikeIndex(String),
     #[error("target {0:?} is not a name in the tree")]

@@ -5,7 +5,7 @@ use std::fmt;
 use super::{AllocationId, FileSystemId, Hook, HookScope, MountPoint, NameError, NamespaceId};
 use crate::template::SiteCommand;
 
-/// Maximum bytes of a dataset's name, its pool included (`ZFS_MAX_DATASET_NAME_LEN`, with the NUL, is 256).
+/// Maximum bytes of a dataset's full name, `<pool>/<name>` (`ZFS_MAX_DATASET_NAME_LEN` is 256, including the NUL).
 const LONGEST: usize = 255;
 
 /// Words with which a pool's name must not begin (zpool-create(8)).
@@ -61,8 +61,8 @@ pub struct TargetLines {
     pub unmount: Option<SiteCommand>,
 }
 
-/// A client mount of the whole Lustre file system, for hooks. Only the rabbit that has the first
-/// object target mounts it.
+/// A client mount of the whole Lustre file system, in which hooks can work on its files. Only the rabbit that has the
+/// file system's first object target makes this mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LustreClient {
     /// The source of the mount, `<mgs nids>:/<fsname>`.
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dataset_names_that_zfs_or_a_shell_would_misread_are_refused() {
+    fn dataset_new_refuses_names_that_zfs_or_a_shell_would_misread() {
         let good = Dataset::new("pool-a4f0c1de-5d7f-4c1b-9f6e-0c0e7d0f8a11-ost-0", "ost").unwrap();
         assert_eq!(good.to_string(), "pool-a4f0c1de-5d7f-4c1b-9f6e-0c0e7d0f8a11-ost-0/ost");
         let long = "p".repeat(252);

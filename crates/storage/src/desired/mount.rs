@@ -20,15 +20,15 @@ pub struct RootFile {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MountSource {
-    /// A file system on a volume, identified by its UUID. A raw volume has no superblock, so it cannot be
-    /// identified in this way.
+    /// A file system on a volume, identified by its UUID. The contents of a raw volume cannot be identified, because a
+    /// raw volume has no superblock.
     Volume {
         volume: Volume,
         /// The UUID that its superblock must have.
         id: FileSystemId,
     },
-    /// Another mount point, whose mount is bound (`mount --bind`) at this mount point too. For
-    /// the agent's flag `--index-root`.
+    /// Another mount point, whose mount is bind-mounted (`mount --bind`) at this mount point too. Only the agent's flag
+    /// `--index-root` asks for such mounts.
     Bind(MountPoint),
     /// A Lustre file system: `<mgs nids>:/<fsname>`.
     Lustre(String),

@@ -11,7 +11,7 @@ fn parse(path: &str) -> Result<MountPoint, MountPointError> {
 }
 
 #[test]
-fn mount_points_are_cleaned_and_split_at_their_root() {
+fn parse_cleans_a_mount_point_and_splits_it_at_its_root() {
     for (text, clean) in [
         ("/mnt/nnf/a", "/mnt/nnf/a"),
         ("/mnt/nnf//a/./b/", "/mnt/nnf/a/b"),
@@ -32,7 +32,7 @@ fn mount_points_are_cleaned_and_split_at_their_root() {
 }
 
 #[test]
-fn paths_that_cannot_be_mount_points_are_refused() {
+fn parse_refuses_paths_that_cannot_be_mount_points() {
     assert!(matches!(parse("mnt/nnf/a"), Err(MountPointError::NotAbsolute(_))));
     assert!(matches!(parse(""), Err(MountPointError::NotAbsolute(_))));
     assert!(matches!(parse("/mnt/nnf/../etc"), Err(MountPointError::ParentComponent(_))));
@@ -62,7 +62,7 @@ fn paths_that_cannot_be_mount_points_are_refused() {
 }
 
 #[test]
-fn invalid_host_names_and_targets_make_no_link() {
+fn index_link_new_refuses_invalid_host_names_and_targets() {
     for name in
         ["../etc", "a/b", "", ".", "..", "-x", "a b", "a\0b", "a;b", "ä", "$(id)", &"a".repeat(254)]
     {
@@ -104,7 +104,7 @@ fn invalid_nqns_and_nsids_are_refused() {
 }
 
 #[test]
-fn a_file_system_id_is_the_same_on_every_node_and_recognised() {
+fn a_derived_file_system_id_depends_only_on_its_arguments_and_is_recognised() {
     let owner = "b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a1".parse().unwrap();
     let id = FileSystemId::derive(owner, "rabbit-1", "storage", 0);
     assert_eq!(id, FileSystemId::derive(owner, "rabbit-1", "storage", 0));

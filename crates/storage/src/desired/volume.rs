@@ -97,8 +97,8 @@ pub struct LvmLines {
     /// Whether the node leaves the group's lock space when its last volume becomes inactive. A compute leaves it; a
     /// rabbit stays in it, for the other nodes.
     pub leaves_lock_space: bool,
-    /// Whether the volume's names are a guess, because the profile that determines them is gone. The agent then
-    /// takes the names from LVM's report on the namespaces, and the site's lines have no values for `$VG_NAME`
-    /// and `$LV_NAME` until then.
+    /// Whether the volume's names are a guess, because the profile that determines them is gone. The agent then takes
+    /// the names from LVM's report on the namespaces; the site's lines get values for `$VG_NAME` and `$LV_NAME` only
+    /// from that report.
     pub finds_names: bool,
 }

@@ -153,7 +153,7 @@ fn the_error_of_a_failed_command_quotes_its_line_once() {
     assert_eq!(chain, "run hook postMount[0]: touch /flag: exit status: 1: no");
 }
 
-/// Lets no step end before all steps have begun.
+/// Lets no deletion end before all deletions have begun; refuses the steps on two namespaces.
 #[derive(Debug)]
 struct Meeting(Barrier);
 
@@ -195,7 +195,7 @@ fn detach(drive: u32) -> Step {
 }
 
 #[test]
-fn drives_work_in_parallel_and_each_in_order() {
+fn execute_runs_steps_of_one_kind_in_parallel_per_drive_and_in_order_on_each_drive() {
     let host = Meeting(Barrier::new(4));
     let steps = [0, 2, 4, 5].map(|drive| delete(drive, 1)).to_vec();
     let mut done = Vec::new();
@@ -208,7 +208,7 @@ fn drives_work_in_parallel_and_each_in_order() {
 }
 
 #[test]
-fn a_failure_ends_the_steps_of_its_drive_and_all_failures_are_returned() {
+fn execute_skips_later_steps_of_a_drive_after_its_failure_and_returns_the_failures_of_all_drives() {
     let host = Meeting(Barrier::new(4));
     let steps = vec![delete(0, 1), delete(1, 1), delete(2, 1), delete(3, 1), delete(3, 2)];
     let mut done = Vec::new();
@@ -223,7 +223,7 @@ fn a_failure_ends_the_steps_of_its_drive_and_all_failures_are_returned() {
 }
 
 #[test]
-fn deletions_are_not_begun_when_a_detachment_fails() {
+fn execute_does_not_start_deletions_after_a_detachment_failed() {
     let mut done = Vec::new();
     let steps = vec![detach(0), detach(3), delete(0, 1), delete(2, 1)];
     execute(&Meeting(Barrier::new(1)), steps, &mut done).unwrap_err();

@@ -23,7 +23,7 @@ use crate::{
 pub(super) struct FakeDrives {
     drives: Vec<FakeDrive>,
     namespaces: BTreeMap<NamespaceId, FakeNamespace>,
-    /// Free bytes of the disk beneath the drives.
+    /// Free bytes of the file system that carries the simulated drives.
     pub(super) available: u64,
     next_minor: u32,
     /// For each namespace, the number of nodes that have mounted it.
@@ -120,8 +120,7 @@ impl FakeDrives {
         self.drives.iter().find(|drive| drive.nqn == *nqn)
     }
 
-    /// Returns the drive, so that a namespace on it can be made or erased; fails when the drive is
-    /// absent or refuses commands.
+    /// Returns the drive that a command should change; fails when the drive is absent or refuses commands.
     fn working(&self, nqn: &Nqn) -> Result<&FakeDrive, StepError> {
         let drive = self.drive(nqn);
         let drive = drive.ok_or_else(|| StepError::Changed(format!("drive {nqn} is gone")))?;
@@ -156,7 +155,7 @@ impl FakeDrives {
         self.namespaces.iter().filter(move |(id, _)| id.subsystem == *nqn)
     }
 
-    /// Returns the device of a namespace; `None` while its drive is absent.
+    /// Returns the device of a namespace on a node; `None` while its drive is absent or the node does not reach it.
     pub(super) fn device(&self, id: &NamespaceId, node: &NodeName) -> Option<BlockDevice> {
         let is_there =
             |drive: &FakeDrive| drive.nqn == id.subsystem && drive.presence == Presence::InItsSlot;

@@ -1,6 +1,6 @@
 //! Simulates LVM: the metadata on the devices, shared by all nodes, and the active volumes of each node.
 //!
-//! Exit codes and refusals are those of LVM 2.03.16, as seen in the lab.
+//! Exit codes and refusals are those of LVM 2.03.16, as observed on virtual machines.
 
 mod commands;
 

@@ -34,7 +34,7 @@ fn a_drive_behind_a_switch_has_the_link_of_its_slot() {
 }
 
 #[test]
-fn a_lost_namespace_is_named_with_its_drive() {
+fn from_group_names_a_lost_namespace_with_its_drive() {
     let lost = vec![(id(), "it is not plugged in".to_owned())];
     let facts = GroupFacts::from_group(&OwnGroup { lost, ..own_group(1) }).unwrap();
     assert_eq!((facts.missing, facts.unwell.len()), (1, 1));
@@ -42,7 +42,7 @@ fn a_lost_namespace_is_named_with_its_drive() {
 }
 
 #[test]
-fn a_namespace_that_is_being_attached_is_not_missing() {
+fn from_group_does_not_count_an_unattached_namespace_as_missing() {
     let facts =
         GroupFacts::from_group(&OwnGroup { unattached: vec![id()], ..own_group(1) }).unwrap();
     assert_eq!((facts.missing, facts.unwell.len()), (0, 0));
@@ -52,7 +52,7 @@ fn a_namespace_that_is_being_attached_is_not_missing() {
 }
 
 #[test]
-fn a_lost_namespace_is_missing_while_another_is_being_attached() {
+fn from_group_counts_a_lost_namespace_as_missing_although_another_is_unattached() {
     let lost = vec![(id(), "another is in its slot".to_owned())];
     let group = OwnGroup { lost, unattached: vec![id()], ..own_group(1) };
     let facts = GroupFacts::from_group(&group).unwrap();

@@ -65,7 +65,7 @@ pub(super) fn within<T: Send + 'static>(
 }
 
 thread_local! {
-    /// Thread-local in the thread of a call: set to true once the caller has stopped waiting.
+    /// In the thread of a call: whether the caller has stopped waiting for the call.
     static GIVEN_UP: RefCell<Arc<AtomicBool>> = RefCell::default();
 }
 
@@ -74,7 +74,8 @@ pub(super) fn is_given_up() -> bool {
     GIVEN_UP.with_borrow(|flag| flag.load(Ordering::SeqCst))
 }
 
-/// Runs work that must not be left half done: it continues even after the caller has stopped waiting.
+/// Runs work that must not be left half done: within `work`, [`is_given_up`] returns false, so that the work continues
+/// even after the caller has stopped waiting.
 pub(super) fn to_the_end<T>(work: impl FnOnce() -> T) -> T {
     let given_up = GIVEN_UP.take();
     let result = work();
@@ -102,19 +103,19 @@ struct GivenUp {
 }
 
 impl BoundedCalls {
-    /// Returns bounds for observations, with this deadline.
+    /// Returns a runner of observations, each with this deadline.
     pub(super) fn new(deadline: Duration) -> Self {
         let (idle, stuck) = (Mutex::default(), Mutex::default());
         Self { what: "observation", deadline, lists_locks: true, idle, stuck }
     }
 
-    /// Returns bounds for reads of the lock manager's tables, with this deadline. The error of a timeout does not
+    /// Returns a runner of reads of the lock manager's tables, each with this deadline. The error of a timeout does not
     /// read those tables again.
     pub(super) fn at_locks(deadline: Duration) -> Self {
         Self { lists_locks: false, ..Self::new(deadline) }
     }
 
-    /// Returns bounds for calls that change a drive, with this deadline.
+    /// Returns a runner of calls that change a drive, each with this deadline.
     pub(super) fn of_changes(deadline: Duration) -> Self {
         Self { what: "change", ..Self::new(deadline) }
     }

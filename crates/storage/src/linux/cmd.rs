@@ -68,7 +68,8 @@ impl Cmd {
         }
     }
 
-    /// Sets the owner of the command: if the command hangs, only this owner may not run it again.
+    /// Sets the owner of the command. While a process of the command survives SIGKILL, the same command fails at once
+    /// for this owner; other owners may run it.
     pub(super) fn for_owner(self, owner: &str) -> Self {
         Self { owner: owner.to_owned(), ..self }
     }

@@ -18,11 +18,12 @@ pub struct LinuxConfig {
     pub lustre_unmount: LustreUnmount,
 }
 
-/// How to unmount a Lustre client. For servers that do not answer, the client waits until each of its timeouts has
-/// passed at least once.
+/// How to unmount a Lustre client. A client whose servers do not answer ends its unmount only after each of its
+/// timeouts has passed at least once, so the unmount needs a longer deadline than others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LustreUnmount {
-    /// Used in place of [`LinuxConfig::mount_deadline`], and in place of the command deadline if that is shorter.
+    /// Deadline of the unmount, used in place of [`LinuxConfig::mount_deadline`]. Also replaces the command deadline if
+    /// the command deadline is shorter.
     pub deadline: Duration,
     /// Whether to unmount by force (umount2(2), `MNT_FORCE`) after the deadline: data that no server has received
     /// by then is lost.
@@ -49,8 +50,9 @@ pub enum DriveConfig {
     },
     /// Namespaces of NVMe drives that another node manages: a compute.
     NvmeNamespaces,
+    /// Simulated drives in files, for nodes that are simulated on one machine.
     File {
-        /// The pool's directory, shared by all nodes on this machine.
+        /// The directory with the drives' files (the pool), shared by all simulated nodes on this machine.
         pool: PathBuf,
         /// The name of this node, which sees only namespaces that are attached to it.
         node: NodeName,

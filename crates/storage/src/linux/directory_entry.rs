@@ -1,7 +1,7 @@
 //! Paths beneath an allowed root, opened without following a symbolic link and without passing through another mount.
 //!
-//! Users own the directories inside a mount, so the agent opens no path of its own through
-//! a mount (openat2(2), `RESOLVE_*`).
+//! Users own the directories inside a mount, so the agent never opens a path that leads through a mount (openat2(2),
+//! `RESOLVE_*`).
 
 mod leaf;
 
@@ -223,7 +223,8 @@ impl DirectoryEntry {
         }
     }
 
-    /// Returns a path to this entry that starts at the open parent directory, so that no directory further up matters.
+    /// Returns a path to this entry that starts at the open parent directory, so that it stays valid when a directory
+    /// further up is replaced.
     pub(super) fn path(&self) -> PathBuf {
         fd_path(&self.parent).join(&self.name)
     }

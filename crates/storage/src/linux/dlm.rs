@@ -1,4 +1,5 @@
-//! Works with the distributed lock manager: acknowledges fences, and reads lock spaces and locks that were not granted.
+//! Works with the distributed lock manager: acknowledges fences, lists lock spaces, and lists locks that were not
+//! granted.
 
 mod requests;
 
@@ -91,8 +92,8 @@ fn ungranted_in(sysfs: &Path, debugfs: &Path) -> Vec<String> {
     lines
 }
 
-/// Describes why a lock space grants no locks; `None` when it grants locks. Its status is 0 from the loss of a node
-/// until dlm_controld lets the lock space continue (dlm_ls_stop, fs/dlm/member.c).
+/// Describes why a lock space grants no locks; `None` when it grants locks. The status of a lock space is 0 from the
+/// loss of a node until dlm_controld lets the lock space continue (dlm_ls_stop, fs/dlm/member.c).
 fn recovery(space: &Path) -> Option<String> {
     let text = match fs::read_to_string(space.join("recover_status")) {
         Ok(text) => text,

@@ -18,7 +18,8 @@ use crate::{
 
 /// A backend: drives of one kind.
 pub(super) trait Drives: Debug + Send + Sync {
-    /// Observes drives, namespaces and the file-backed pool; all other fields of the result stay empty.
+    /// Observes the drives, the namespaces, and the space of the file system beneath file-backed drives; all other
+    /// fields of the result stay empty.
     fn inventory(&self) -> Result<Observed, ObserveError>;
 
     /// Returns the links between hosts and drives, as PCIe switches report them; none on a node without a switch.
@@ -34,8 +35,8 @@ pub(super) trait Drives: Debug + Send + Sync {
         made_for: Option<AllocationId>,
     ) -> Result<Option<BlockDevice>, ObserveError>;
 
-    /// Returns the devices of many namespaces, in the order given. Where another node attaches the namespaces, this
-    /// function waits for all of them together.
+    /// Returns the devices of many namespaces, in the order given. On a compute, where the rabbit attaches the
+    /// namespaces, this function waits once for all of them, not for one after another.
     fn devices(
         &self,
         ids: &[NamespaceId],

@@ -3,7 +3,8 @@
 //! A mount namespace (mount_namespaces(7)) that was created while a file system was mounted has a copy of the mount.
 //! The copy stays when our mount is unmounted, and processes in that namespace go on using the file system. When our
 //! mount point is removed, the kernel detaches the copy, and no mount table lists the copy any more. A file that a
-//! process still has open there keeps the file system in use, and shows the device.
+//! process still has open there keeps the file system in use; the agent finds the process by the device number of that
+//! file.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -69,7 +70,8 @@ pub(super) fn with_open(device: DeviceNumber) -> io::Result<Holders> {
     })
 }
 
-/// Returns the processes that have this file system, which has no device, mounted in other mount namespaces.
+/// Returns the processes that have this file system, which has no device, mounted in other mount namespaces; none while
+/// our own mount namespace still has it mounted.
 pub(super) fn of_source(kind: &str, source: &str) -> io::Result<Holders> {
     let (kind, source) = (kind.to_owned(), source.to_owned());
     let name = format!("processes that have {kind} {source} mounted");

@@ -1,4 +1,5 @@
-//! Checks whether a device is still in use after its unmount: other mount namespaces may still have the mount.
+//! Checks whether a device is still in use after its unmount: other mount namespaces may still have the file system
+//! mounted.
 
 use std::{io, path::Path, time::Duration};
 
@@ -23,8 +24,8 @@ pub(super) struct Node<'a> {
     pub(super) deadline: Duration,
 }
 
-/// Returns how a device is used after its unmount. Another mount beneath this node's own roots is legitimate: it
-/// belongs to another object.
+/// Returns how a device is used after its unmount. If the device is mounted beneath this node's own roots, returns
+/// [`Use::MountedHere`], because that mount belongs to another object.
 pub(super) fn device(
     device: &VolumeDevice,
     kind: FileSystemKind,

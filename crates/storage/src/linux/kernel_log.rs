@@ -12,7 +12,8 @@ use super::mount_table::number;
 
 /// Maximum bytes of a record (`PRINTK_MESSAGE_MAX`); each read returns one record.
 const RECORD: usize = 8192;
-/// Maximum lines in a message: about a damaged file system the kernel may log dozens of lines.
+/// Maximum lines of the kernel's log in an error message: the kernel may log dozens of lines about one damaged file
+/// system.
 const LINES: usize = 3;
 /// Maximum records read: the kernel may log faster than this module reads.
 const RECORDS: usize = 4096;
@@ -78,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_about_the_device_that_it_names() {
+    fn is_about_recognises_lines_by_the_device_or_the_source_that_they_name() {
         let record = "3,1187,1378355952,-;XFS (loop1): Filesystem has duplicate UUID 6e033c73 - can't mount\n SUBSYSTEM=block\n";
         let line = text(record);
         assert_eq!(line, "XFS (loop1): Filesystem has duplicate UUID 6e033c73 - can't mount");

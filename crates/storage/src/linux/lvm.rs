@@ -1,7 +1,7 @@
 //! Runs the commands of LVM: one report on a volume's devices for each observation, and one command for each step.
 //!
-//! Every command gets the list of the volume's devices and sees no others: it neither scans the other disks of the
-//! node, nor finds a group with the same name on them.
+//! Every command gets the list of the volume's devices (`--devices`), so that LVM neither scans the other disks of the
+//! node nor finds a group with the same name on another disk.
 
 mod label;
 
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_names_only_its_devices_and_has_yes_once() {
+    fn command_restricts_lvm_to_the_devices_and_says_yes_once() {
         let namespace = NamespaceId::parse("nqn.2026-01.io.warren:d0", "1").unwrap();
         let number = DeviceNumber { major: 259, minor: 1 };
         let path = PathBuf::from("/dev/nvme0n1");

@@ -78,7 +78,8 @@ fn describe(mapping: &Found, devices: &[BlockDevice]) -> io::Result<Mapped> {
             .filter(|(_, device)| !is_ours(device))
             .map(|(name, _)| name)
             .collect(),
-        // The module [`super::unfinished`] finds the unused parts; they matter only when the RAID has lost a part.
+        // The module [`super::unfinished`] finds the unused parts later, if the RAID has lost a part; otherwise the
+        // planner does not need them.
         unused_parts: Vec::new(),
     })
 }
@@ -220,7 +221,7 @@ mod tests {
 
     /// Creates the files with which sysfs shows a RAID of two drives, the second of which was pulled.
     #[test]
-    fn a_pulled_drive_is_not_beneath_a_mapping() {
+    fn bottom_leaves_out_a_pulled_drive() {
         let sys = tempfile::tempdir().unwrap();
         let block = |name: &str| sys.path().join(name);
         for (mapping, slaves) in

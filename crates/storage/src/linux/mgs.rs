@@ -9,7 +9,7 @@ use crate::host::CommandError;
 const NOT_THERE: &str = "OBD_IOC_LCFG_ERASE failed: No such file or directory";
 
 /// Messages of `lctl erase_lcfg` when it cannot reach the service, because Lustre's modules or the service are missing.
-/// The message for ENOENT follows in this case too, and then says nothing about the name.
+/// [`NOT_THERE`] follows these messages too, and then does not mean that the service does not know the name.
 const NOT_ASKED: [&str; 2] = ["opening /dev/", "must be run on the MGS"];
 
 /// Runs a site's line in a shell.

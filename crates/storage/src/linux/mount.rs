@@ -185,8 +185,8 @@ pub(super) fn unmount(
     }
 }
 
-/// Unmounts by force a mount whose unmount hangs. Returns the error `hung` when the mount is already detached, because
-/// force cannot help any more.
+/// Unmounts by force a mount whose unmount hangs. If the mount table no longer lists the mount on top of `target`,
+/// returns the error `hung`: the kernel has then detached the mount already, and an unmount by force has no effect.
 fn unmount_by_force(
     target: &MountPoint,
     entry: &DirectoryEntry,
@@ -259,7 +259,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_unmount_of_a_lustre_has_a_longer_deadline() {
+    fn of_unmount_extends_the_deadlines_for_lustre_only() {
         let seconds = Duration::from_secs;
         let lustre = LustreUnmount::default();
         let deadlines = Deadlines { command: seconds(90), call: seconds(60), lustre };

@@ -53,7 +53,7 @@ fn read(kind: &str, line: &str, source: &str, target: &str) -> Option<Way> {
             },
         }
     }
-    // The kernel ignores other flags on a bind mount; mount(8) makes a second call for them.
+    // mount(2) ignores all other flags when it makes a bind mount; mount(8) sets them with a second call.
     let binds_with_more = flags.contains(MountFlags::BIND) && flags != MountFlags::BIND;
     (!binds_with_more).then(|| Way::Call { flags, data: data.join(",") })
 }
@@ -64,7 +64,7 @@ fn has_helper(kind: &str) -> bool {
 }
 
 fn has_shell(line: &str) -> bool {
-    // Unlike bash, shell_words gives these characters no special meaning; it only interprets quotes.
+    // These characters are special to bash, but shell_words, which splits the line, interprets only quotes.
     line.contains([
         '$', '`', ';', '|', '&', '<', '>', '(', ')', '*', '?', '[', '{', '~', '#', '!', '\n',
     ])
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn all_other_lines_run_mount_8() {
+    fn lines_with_unknown_options_other_paths_or_shell_syntax_run_mount_8() {
         for line in [
             "-o _netdev /dev/loop0 /mnt/nnf/a",
             "-o bind,ro /dev/loop0 /mnt/nnf/a",

@@ -46,7 +46,8 @@ pub(super) fn observe(target: &MountPoint, drives: &dyn Drives) -> io::Result<Ta
 /// Creates the mount point, and the directories above it.
 pub(super) fn create(target: &MountPoint, file: bool) -> Result<(), StepError> {
     let failed = StepError::system("create mount point", target);
-    // Another unit that unmounts at the same moment may remove a parent that is still empty.
+    // Try several times: another unit that unmounts at the same moment may remove a parent directory while it is still
+    // empty.
     for _ in 0..8 {
         let entry = entry_of(walk_making(target).map_err(failed)?, target)?;
         match if file { entry.make_file() } else { entry.make_directory() } {

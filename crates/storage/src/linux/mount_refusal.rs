@@ -5,9 +5,9 @@ use std::io;
 use super::kernel_log::KernelLog;
 use crate::host::{CommandError, StepError};
 
-/// Adds the reason of a refused mount to its error: the lines of the kernel's log about this source, or the usual
-/// cause if the log has no such line. The errno alone (EINVAL, EUCLEAN) names neither a UUID that is already
-/// mounted nor the damage.
+/// Adds the reason of a refused mount to its error: the lines of the kernel's log about this source, or the usual cause
+/// if the log has no such line. The errno alone does not show the reason: EINVAL may mean that a file system with the
+/// same UUID is mounted, and EUCLEAN does not say what is damaged.
 pub(super) fn explain(error: StepError, log: KernelLog, source: &str) -> StepError {
     let lines = log.lines_about(source);
     let reason = |usual: Option<&str>| match &lines[..] {
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_errno_without_a_line_of_the_kernel_has_its_usual_cause() {
+    fn usual_cause_names_the_cause_of_einval_and_euclean_only() {
         let cause = |errno| usual_cause(&io::Error::from_raw_os_error(errno));
         assert!(cause(libc::EINVAL).unwrap().contains("UUID"));
         assert!(cause(libc::EUCLEAN).unwrap().contains("xfs_repair"));

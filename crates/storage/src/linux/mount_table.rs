@@ -1,7 +1,7 @@
 //! Reads the mount table, with the facts that prove which object each mount belongs to.
 //!
-//! Only the lines of mounts that matter are parsed. Users also mount (fusermount(1)), with names of their choice, and
-//! their lines must not keep the agent from reading its own mounts.
+//! Only the lines of wanted mount points are parsed. Users can mount too (fusermount(1)), with names of their choice,
+//! and a malformed line of a user's mount must not keep the agent from reading its own mounts.
 
 use std::{
     borrow::Cow,
@@ -36,7 +36,8 @@ impl Entry {
         Self::from_info(&MountInfo::from_line(line).ok()?)
     }
 
-    /// Converts a line that the crate procfs has parsed; in such a line the kernel's octal escapes remain.
+    /// Converts a line that the crate procfs has parsed, and decodes the kernel's octal escapes, which procfs leaves in
+    /// the texts.
     fn from_info(info: &MountInfo) -> Option<Self> {
         let plain = |text: &str| unescape(text).into_owned();
         Some(Self {
@@ -49,13 +50,14 @@ impl Entry {
         })
     }
 
-    /// Returns the device that the mount shows: the bound block device, or else the device of the file system.
+    /// Returns the block device if the mount is a block device that is bind-mounted on a file; otherwise the device of
+    /// the file system.
     pub(super) fn shows(&self) -> DeviceNumber {
         self.bound().unwrap_or(self.device)
     }
 
-    /// Returns the number of a block device that is bound on a file, from the device's name in devtmpfs. This works
-    /// even when another mount covers this mount.
+    /// Returns the number of a block device that is bind-mounted on a file, from the device's name in devtmpfs. Does
+    /// not open the mount point, so that it also works for a mount that another mount covers.
     fn bound(&self) -> Option<DeviceNumber> {
         let name = self
             .root
@@ -135,7 +137,7 @@ pub(super) fn numbers(status: &Statx) -> (DeviceNumber, DeviceNumber) {
     )
 }
 
-/// Describes an entry. `bound` is the block device, if the mount is a block device bound on a file.
+/// Describes an entry. `bound` is the block device, if the mount is a block device that is bind-mounted on a file.
 pub(super) fn describe(
     entry: &Entry,
     bound: Option<DeviceNumber>,
@@ -244,7 +246,7 @@ pub(super) fn real(root: &Path) -> io::Result<Option<PathBuf>> {
     none_if_absent(root.canonicalize())
 }
 
-/// Returns the block devices that are bound on files beneath a directory: the devices of raw storage.
+/// Returns the block devices that are bind-mounted on files beneath a directory: the devices of raw storage.
 ///
 /// # Errors
 /// When the mount table cannot be read.
@@ -256,8 +258,8 @@ pub fn devices_beneath(directory: &Path) -> io::Result<Vec<DeviceNumber>> {
     found.filter_map(|entry| entry.map(|entry| bound_device(&entry)).transpose()).collect()
 }
 
-/// Returns the block device of a device node that is bound on a file. A device node is on devtmpfs or tmpfs. The agent
-/// opens files only on file systems of these types, because such a read cannot hang.
+/// Returns the block device, if the mount is a device node that is bind-mounted on a file. A device node is on devtmpfs
+/// or tmpfs. Only on tmpfs does this function look at the mount point itself, because such a look cannot hang.
 fn bound_device(entry: &Entry) -> Option<DeviceNumber> {
     if entry.kind == "tmpfs" {
         let stat = lstat(&entry.point).ok()?;

@@ -43,8 +43,8 @@ impl Records {
         durable::sync(&self.scope(&id.scope))
     }
 
-    /// Removes all records of the scope at once, by one rename: a crash between several removals would make
-    /// some hooks run twice.
+    /// Removes all records of the scope at once, by one rename. After a crash between several removals, some hooks
+    /// would run again and others would not.
     pub(super) fn forget(&self, scope: &HookScope) -> io::Result<()> {
         let renamed = self.0.join(format!(".{}", scope.as_str()));
         none_if_absent(trees::remove(&renamed))?;

@@ -107,7 +107,7 @@ fn write_in(root: &OwnedFd, file: &RootFile) -> io::Result<()> {
     let written = fill(root, &new, file)
         .and_then(|()| Ok(renameat(root, new.as_str(), root, file.name.as_str())?));
     if written.is_err() {
-        // Ignore this error: the caller gets the error of the write, which matters more.
+        // Ignore an error of the removal: the caller gets the error of the write, which matters more.
         let _ = remove(root, &new);
     }
     written

@@ -70,7 +70,7 @@ fn classify(found: &Superblock) -> Signature {
     }
 }
 
-/// Returns the owner of the file system that is mounted from `device`.
+/// Returns whether the file system that is mounted from `device` is Warren's, foreign or unknown.
 pub(super) fn of_mounted(device: DeviceNumber) -> observed::Superblock {
     let read = |path: PathBuf| read_superblock(&path).ok().flatten();
     match mount_table::device_path(device).and_then(read) {
@@ -187,8 +187,9 @@ pub(super) fn make(
     output.map_err(|failed| explain(device, kind, failed))
 }
 
-/// Returns `TooSmall` only when mkfs gives the size as the reason: mkfs may also be missing, or have failed to read or
-/// write. The smallest accepted size depends on mkfs' version and arguments.
+/// Turns the failure of mkfs into `TooSmall` if mkfs gives the size as its reason and the device is smaller than
+/// [`FileSystemKind::least`]. The size alone proves nothing: on a small device, mkfs may also fail because it is
+/// missing or cannot write, and which size it accepts depends on its version and arguments.
 fn explain(device: &VolumeDevice, kind: FileSystemKind, failed: CommandError) -> StepError {
     let least = kind.least();
     let why = match &failed {
@@ -267,7 +268,7 @@ mod tests {
 
     /// Messages of mkfs.xfs 6.1.0 and mkfs.gfs2 3.5.0 about sizes (exit statuses 1 and 255), and about other failures.
     #[test]
-    fn only_complaints_about_the_size_are_recognised() {
+    fn size_complaint_recognises_only_complaints_about_the_size() {
         let about_size = [
             "size 256 of data subvolume is too small, minimum 4096 blocks\nUsage: mkfs.xfs",
             "Filesystem must be larger than 300MB.\nUsage: mkfs.xfs",

@@ -15,8 +15,9 @@ use crate::{
     observed::{PathState, TreeEntry, TreeState},
 };
 
-/// Name of a new link until it replaces the existing link. One name is enough: changes to a tree do not run at the same
-/// time, and the next observation treats a leftover like any other link.
+/// Name of a new link until it replaces the existing link. One name is enough, because two changes of one tree never
+/// run at the same time. A crash may leave the link under this name; the planner then removes it like any other
+/// unwanted link.
 const TEMPORARY: &str = ".link.new";
 
 pub(super) fn observe(root: &MountPoint) -> io::Result<TreeState> {

@@ -1,9 +1,9 @@
 //! Finds mappings that an LVM command left because it was killed while it activated or deactivated a volume.
 //!
-//! Only device-mapper's own list has a mapping without a table: the kernel shows a block device once the mapping has
-//! its first table (Linux drivers/md/dm.c, `dm_setup_md_queue`). LVM continues with a leftover of the volume's own
-//! mapping, and resumes a suspended mapping. But LVM refuses to activate a RAID if mappings of its parts exist while
-//! the RAID's own mapping does not.
+//! Mappings without a table are visible only in device-mapper's own list (dmsetup(8)): the kernel adds a mapping to
+//! sysfs as a block device when the mapping gets its first table (Linux drivers/md/dm.c, `dm_setup_md_queue`). When LVM
+//! activates the volume again, it completes an unfinished mapping of the volume itself, and resumes a suspended
+//! mapping. But LVM refuses to activate a RAID if mappings of its parts exist while the RAID's own mapping does not.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ const COLUMNS: &str = "name,major,minor,tables_loaded,suspended,open";
 /// The line that dmsetup prints instead of an empty list.
 const NOTHING: &str = "No devices found";
 
-/// How often dmsetup is started while devices go away.
+/// Maximum number of times that dmsetup is started when devices disappear while it lists them.
 const ATTEMPTS: u32 = 10;
 
 /// A line of `dmsetup info --columns`.
@@ -106,7 +106,8 @@ fn leftovers_of(volume: &str, rows: Vec<Row>) -> Activation {
         .partition(|row| row.name == volume);
     match own.into_iter().next() {
         Some(own) if own.is_live && own.is_suspended => Activation::Suspended(own.number),
-        // The volume became active after the first check; the next observation sees that.
+        // [`mapped::state`] found the volume inactive, but it has become active meanwhile; the next observation sees
+        // that.
         Some(own) if own.is_live => Activation::Inactive,
         own => Activation::of_leftovers(own.into_iter().chain(parts).map(leftover).collect()),
     }
@@ -138,7 +139,7 @@ mod tests {
         DeviceNumber { major: 253, minor }
     }
 
-    /// Outputs of dmsetup 1.02.185 after `lvchange` was killed; in each case before another of its system calls.
+    /// Outputs of dmsetup 1.02.185 after `lvchange` was killed, each time before a different one of its system calls.
     #[test]
     fn leftover_mappings_are_listed_from_top_to_bottom() {
         assert_eq!(leftovers(&["other-lv\t253\t0\tLive\tActive\t0"]), Activation::Inactive);
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn an_active_volume_has_no_leftovers_and_a_suspended_one_is_resumed_by_lvm() {
+    fn leftovers_of_reports_an_active_volume_as_inactive_and_a_suspended_volume_as_suspended() {
         let part = "vg-lv_rimage_0\t253\t1\tLive\tSuspended\t0";
         assert_eq!(leftovers(&["vg-lv\t253\t4\tLive\tActive\t0", part]), Activation::Inactive);
         let still = leftovers(&["vg-lv\t253\t4\tLive\tSuspended\t0", part]);

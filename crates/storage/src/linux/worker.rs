@@ -1,8 +1,8 @@
-//! A program that runs for hours beside the agent. The agent writes lines to the program's standard input, and reads the
-//! lines that the program prints.
+//! A program that runs for hours beside the agent. The agent writes lines to the program's standard input, and reads
+//! the lines that the program prints.
 //!
 //! [`super::cmd`] runs programs that end within a deadline, and keeps their output. This module starts the only program
-//! without a deadline: the copier of a data movement.
+//! that runs without a deadline: the program that copies the files of a data movement.
 
 use std::{
     fmt,
@@ -59,8 +59,8 @@ struct Started {
 }
 
 impl Worker {
-    /// Starts a program without arguments in a process group of its own. When the agent dies, the kernel kills the program
-    /// if the program still runs as root (PR_SET_PDEATHSIG(2const)), and closes its standard input in any case.
+    /// Starts a program without arguments in a process group of its own. When the agent dies, the kernel kills the
+    /// program if the program still runs as root (PR_SET_PDEATHSIG(2const)), and closes its standard input in any case.
     ///
     /// # Errors
     /// When the program or a thread cannot be started.
@@ -69,7 +69,8 @@ impl Worker {
             |source| CommandError::Start { program: program.display().to_string(), source };
         let (sender, started) = mpsc::channel();
         let path = program.to_owned();
-        // The signal of PR_SET_PDEATHSIG is sent when the thread that started the program ends.
+        // The kernel sends the signal of PR_SET_PDEATHSIG when the thread that started the program ends, so this thread
+        // stays until the program ends.
         let follow = move || match spawn(&path) {
             Ok((worker, started)) => {
                 if sender.send(Ok(worker)).is_ok() {
@@ -144,8 +145,8 @@ fn follow(started: Started, mut listener: impl Listener) {
         listener.line(String::from_utf8_lossy(&line).trim_end_matches('\n'));
         line.clear();
     }
-    // Keep the program as a zombie until `group` is cleared: until then the kernel gives its number to no other process,
-    // which `kill` could kill.
+    // Keep the program as a zombie until `group` is cleared. While the zombie exists, the kernel gives its number to no
+    // other process, so that `kill` cannot kill another process.
     let pid = Id::Pid(Pid::from_raw(child.id().cast_signed()));
     let _ = waitid(pid, WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT);
     let mut group = group.lock();

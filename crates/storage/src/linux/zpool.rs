@@ -1,7 +1,8 @@
 //! Runs the commands of ZFS: three short commands for each observation, and one for each step.
 //!
-//! `zpool status -P -L` prints whole paths with links resolved. On a whole device, ZFS makes partitions and uses the
-//! first, so a pool's device counts as ours when it is one of our devices or a partition of one of our devices.
+//! `zpool status -P -L` prints whole paths with links resolved. When ZFS gets a whole device, it partitions the device
+//! and uses the first partition. A pool's device therefore counts as ours when it is one of our devices or a partition
+//! of one of our devices.
 
 mod status;
 
@@ -88,9 +89,9 @@ fn read_state(text: &str, dataset: &Dataset) -> Result<DatasetState, String> {
     Ok(DatasetState::Absent)
 }
 
-/// Returns the pools that are not imported and whose labels are on these devices. A search that could not run
-/// proves nothing. It is an error even where ZFS is not installed, because a rabbit may get ZFS' modules after
-/// its agent has started.
+/// Returns the pools that are not imported and whose labels are on these devices. Fails when the search could not run,
+/// even where ZFS is not installed: a rabbit may get ZFS' modules after its agent has started, so that a missing tool
+/// does not prove that the devices carry no pool.
 pub(super) fn pools_on(
     devices: &[BlockDevice],
     deadline: Duration,

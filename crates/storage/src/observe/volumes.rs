@@ -10,7 +10,8 @@ use crate::{
     observed::{BlockDevice, LvmReport, Membership, Namespace, OwnGroup, VolumeGroup},
 };
 
-/// Observes the groups: LVM reads Warren's namespaces on drives that answer, and no other device of the node.
+/// Observes the volume groups. LVM reads only the namespaces of allocations on drives without a fault, and no other
+/// device of the node.
 pub(super) fn volumes(observer: &impl Observer) -> Result<Observed, ObserveError> {
     let mut observed = observer.inventory()?;
     let mut devices = Vec::new();
@@ -90,8 +91,8 @@ impl GroupContext<'_> {
         }
     }
 
-    /// Returns the standing of a namespace. A namespace that LVM does not use counts as unattached only if the rabbit
-    /// has no access to it and LVM did not read it; otherwise it counts as lost.
+    /// Returns the standing of a namespace. A namespace that LVM does not use counts as unattached if it is neither
+    /// attached to the rabbit nor a block device here; otherwise it counts as lost.
     fn standing(&self, namespace: &Namespace, group: &VolumeGroup) -> Standing {
         if let Some(why) = fault(namespace, self.observed) {
             return Standing::Lost(why.to_owned());

@@ -24,8 +24,9 @@ pub struct Mapping {
     /// Name of the mapping in `/dev/mapper`.
     pub name: String,
     pub number: DeviceNumber,
-    /// Number of mappings in the stack, from the lowest mapping up to and including this mapping. The uppermost mapping
-    /// must be removed first.
+    /// Number of mappings that lie on top of each other, from the lowest mapping up to and including this mapping.
+    /// Mappings must be removed in the order of falling numbers, because the kernel refuses to remove a mapping beneath
+    /// another.
     pub layers: usize,
     /// The devices at the bottom of the stack, by their names in `/sys/block`.
     pub on: Vec<String>,
@@ -59,7 +60,7 @@ mod tests {
     const UID: &str = "a4f0c1de-5d7f-4c1b-9f6e-0c0e7d0f8a11";
 
     #[test]
-    fn the_owner_is_taken_only_from_a_complete_group_name() {
+    fn owner_of_group_returns_the_owner_only_for_a_complete_group_name() {
         for (name, ours) in [
             (format!("{UID}_0"), true),
             (format!("{UID}_0_15"), true),

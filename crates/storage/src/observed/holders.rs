@@ -19,7 +19,8 @@ pub struct Holders {
 pub enum Use {
     #[default]
     Free,
-    /// This node has the device mounted at another mount point of Warren's: the device is released with its last mount.
+    /// This node has the device mounted at another mount point of Warren's, so the agent must not release the device
+    /// yet.
     MountedHere,
     HeldBy(Holders),
 }
@@ -49,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn holders_beyond_the_limit_are_counted_and_an_empty_list_means_an_unseen_process() {
+    fn display_counts_holders_beyond_the_limit_and_describes_an_empty_list_as_an_unseen_process() {
         let names: Vec<_> = (0..11).map(|pid| format!("process {pid}")).collect();
         let text = Holders { names, processes: Vec::new() }.to_string();
         assert!(text.ends_with("process 7 and 3 more"), "{text}");

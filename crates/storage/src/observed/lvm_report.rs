@@ -20,8 +20,9 @@ impl LvmReport {
         self.groups.iter().find(|group| group.name == name)
     }
 
-    /// Returns the names (group, volume) of the volume that `guess` stands for: the volume with the guessed name in the
-    /// only group, or else the only volume in that group. `None` when neither exists.
+    /// Returns the names (group, volume) of a volume whose own names are a guess. If the report has exactly one group,
+    /// this is the group's only volume or, in a group of several volumes, the volume with the guessed name; otherwise
+    /// `None`.
     pub fn names_of(&self, guess: &Volume) -> Option<(String, String)> {
         let [group] = &self.groups[..] else { return None };
         let volume = match &group.volumes[..] {
@@ -51,8 +52,8 @@ pub enum Membership {
     /// LVM refuses to use the device.
     Marked,
     Of(String),
-    /// This group continued without the device and recorded that. LVM does not use the device until
-    /// an admin restores it.
+    /// This group continued without the device, and its metadata records that. LVM does not use the device until an
+    /// admin restores it (vgextend(8), `--restoremissing`).
     Stale(String),
 }
 
@@ -122,7 +123,7 @@ pub struct LogicalVolume {
     pub is_open: bool,
     /// Whether the volume is a RAID, which synchronises its parts.
     pub is_raid: bool,
-    /// Synchronised share; `None` while the volume is not active.
+    /// The share of a RAID that is synchronised (LVM's `sync_percent`); `None` while the volume is not active.
     pub synced: Option<Percent>,
     /// The problem of the volume, if any (`lv_health_status`: `partial`, `refresh needed`, `mismatches exist`).
     pub trouble: Option<String>,
@@ -134,7 +135,8 @@ impl LogicalVolume {
         format!("{WARRENS}.{id}")
     }
 
-    /// Returns whether a tag says that mkfs completed any file system on the volume.
+    /// Returns whether the volume has a tag of [`Self::tag_of`] for any file system, so that mkfs has completed a file
+    /// system on it.
     pub fn is_noted(&self) -> bool {
         self.tags
             .iter()
@@ -151,7 +153,7 @@ impl LogicalVolume {
         self.is_part_of(raid) && self.name.ends_with("_extracted")
     }
 
-    /// Returns whether mkfs completed this file system on the volume.
+    /// Returns whether the volume's tag says that mkfs completed this file system on it.
     pub fn has_made(&self, id: FileSystemId) -> bool {
         self.tags.contains(&Self::tag_of(id))
     }

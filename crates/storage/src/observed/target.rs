@@ -40,7 +40,7 @@ pub enum PathState {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TargetState {
     pub path: PathState,
-    /// The topmost mount at the path, if no other mount covers it.
+    /// The topmost mount at the path; `None` if a mount at a parent directory covers it.
     pub mounted: Option<MountedThing>,
     /// Mounts at the path that other mounts cover, at the path itself or at a parent; topmost first.
     pub beneath: Vec<MountedThing>,
@@ -52,11 +52,11 @@ pub struct TargetState {
 /// One entry of the mount table (proc_pid_mountinfo(5)), with the facts that prove its owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MountedThing {
-    /// Device of the file system; for a block device bound on a file, that block device.
+    /// Device of the file system; for a block device that is bind-mounted on a file, that block device.
     pub device: DeviceNumber,
     /// Source of the mount, from the mount table.
     pub source: String,
-    /// File system type; `none` for a block device bound on a file.
+    /// File system type; `none` for a block device that is bind-mounted on a file.
     pub kind: String,
     /// The part of the file system that is mounted; `/` for all of it.
     pub root: String,
@@ -67,7 +67,8 @@ pub struct MountedThing {
 }
 
 impl MountedThing {
-    /// Returns whether the mount is provably Warren's: a file system that Warren made, or a namespace bound on a file.
+    /// Returns whether the mount is provably Warren's: a file system that Warren made, or a namespace that is
+    /// bind-mounted on a file.
     pub fn is_warrens(&self) -> bool {
         matches!(self.superblock, Superblock::Ours(_))
             || (self.namespace.is_some() && self.kind == FileSystemKind::Raw.as_str())

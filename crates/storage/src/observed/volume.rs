@@ -8,7 +8,7 @@ use std::{
 use super::LvmReport;
 use crate::desired::{FileSystemId, NamespaceId, Volume};
 
-/// Major and minor number of a device. A file system without a device has such a number too.
+/// Major and minor number of a device. The kernel gives a file system without a device, such as Lustre, a number too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeviceNumber {
     pub major: u32,
@@ -156,7 +156,8 @@ pub struct Mapped {
     pub unused_parts: Vec<Unfinished>,
 }
 
-/// A mapping without usable contents: it has no active table, or it is a part of a RAID.
+/// A mapping that an interrupted command left: it has no active table, or it is a part of a RAID that the RAID does not
+/// use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unfinished {
     /// Name of the mapping in `/dev/mapper`.

@@ -115,6 +115,6 @@ pub enum VdevDevice {
     /// Another device of this node.
     Foreign,
     Missing,
-    /// The device is missing, and the pool is writing its contents to a replacement.
+    /// The device is missing, and ZFS is writing the device's contents to a replacement.
     Replaced,
 }

@@ -1,10 +1,10 @@
 //! Plans the creation, attachment, detachment and deletion of an allocation's namespaces.
 //!
-//! An allocation is created whole or not at all, one namespace on each of its drives. Once its object reports
-//! the namespaces, the planner replaces no lost namespace: a replacement would be empty, so the allocation
-//! continues with the remaining namespaces. There is one exception: a namespace whose drive is gone for good is
-//! replaced when the allocation has other namespaces. Its contents can then be rebuilt onto the replacement, if
-//! the volume has redundancy.
+//! An allocation is created whole or not at all, one namespace on each of its drives. Once the object's status reports
+//! the namespaces, a lost namespace is usually not replaced, because the new namespace would be empty; the allocation
+//! continues with the remaining namespaces. The planner replaces a lost namespace only if its drive is gone for good
+//! and the allocation has other namespaces: a volume with redundancy can then rebuild the lost contents on the new
+//! namespace.
 
 mod members;
 mod place;
@@ -58,8 +58,8 @@ pub(super) fn allocate(
     Ok(placement.steps(allocation.id))
 }
 
-/// Adopts the namespaces that, by the proof of the object's status, belong to the allocation. The allocation does
-/// without those that cannot be adopted.
+/// Plans to adopt the namespaces that belong to the allocation according to the object's status. Leaves out the
+/// namespaces that cannot be adopted.
 pub(super) fn adopt(allocation: &Allocation, observed: &Observed) -> Vec<Step> {
     Members::new(allocation, observed).adopt()
 }
@@ -73,7 +73,7 @@ pub(super) fn release(id: AllocationId, observed: &Observed) -> Vec<Step> {
         .filter(|namespace| owners.contains(&namespace.owner))
         .filter(may_return);
     let ours: Vec<_> = ours.collect();
-    // Detach all namespaces of the allocation before deleting any: no detachment then waits for an erasure.
+    // Detach all namespaces of the allocation before deleting any of them, so that no detachment waits for an erasure.
     let no_hosts = BTreeSet::new();
     let reached = ours.iter().flat_map(|namespace| {
         hosts_to_detach(namespace, &no_hosts).map(move |host| (namespace, host))
@@ -88,8 +88,9 @@ pub(super) fn release(id: AllocationId, observed: &Observed) -> Vec<Step> {
     steps
 }
 
-/// Plans the deletion of vanished namespaces: the step checks their drive once more and removes their records. A record
-/// that stayed would assign the namespace to a deleted object whenever the drive does not answer.
+/// Plans the deletion of namespaces that are recorded but no longer on their drive. The step asks the drive once more
+/// and removes the record. If the record stayed, every observation in which the drive does not answer would list the
+/// namespace for an object that is deleted.
 fn delete_vanished(id: AllocationId, observed: &Observed) -> impl Iterator<Item = Step> {
     let lost = observed.vanished.iter().filter(move |(_, owner)| owner.allocation() == Some(id));
     lost.map(move |(lost_id, _)| Step::DeleteNamespace { id: lost_id.clone(), allocation: id })
@@ -104,7 +105,8 @@ fn forget_replaced(id: AllocationId, observed: &Observed) -> impl Iterator<Item 
         .map(move |namespace| Step::ForgetNamespace { id: namespace.id.clone(), allocation: id })
 }
 
-/// Detaches all namespaces of an allocation from a host, also partly created namespaces, to which the host could write.
+/// Plans to detach all namespaces of an allocation from a host, including partly created namespaces, because the host
+/// could write to these too.
 pub(super) fn cut_off(id: AllocationId, host: &Attached, observed: &Observed) -> Vec<Step> {
     let reached = observed.of_allocation(id).filter(|namespace| namespace.access.contains(host));
     reached.map(|namespace| detach(namespace, host)).collect()
@@ -139,9 +141,9 @@ impl Placement<'_> {
     }
 }
 
-/// Plans all attachments before the detachments, with one exception: when a host of the allocation has moved to another
-/// port, the host that is now at the former port must not have access. That host is detached first, so that it loses
-/// access even when an attachment fails.
+/// Plans the attachments before the detachments, except in one case. When a host of the allocation has moved to another
+/// port of the chassis, another host may be at its former port, and that host must not have access. The former port is
+/// therefore detached first: it loses access even when an attachment fails.
 fn grant(ours: &[&Namespace], wanted: &BTreeSet<Access>, observed: &Observed) -> Vec<Step> {
     let has_moved = |host: &Attached| wanted.iter().any(|wanted| wanted.node == host.node);
     let detachments = |namespace| {

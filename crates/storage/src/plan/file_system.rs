@@ -40,8 +40,8 @@ pub(super) fn ready(fs: &FileSystem, observed: &Observed) -> Result<Vec<Step>, R
     Ok(note.into_iter().chain(lvm.deactivate_if_idle()).collect())
 }
 
-/// For a volume whose tag says that its file system is complete: returns the observation as it would be if
-/// the volume were active.
+/// Returns the observation as it would be if the volume were active. Use this only for a volume whose tag says that its
+/// file system is complete: the signature of an inactive volume cannot be read.
 fn as_complete(fs: &FileSystem, observed: &Observed) -> Observed {
     let mut observed = observed.clone();
     if let Some(state) = &mut observed.volume {
@@ -153,9 +153,8 @@ fn sets_uuid(line: &str, kind: FileSystemKind) -> bool {
     })
 }
 
-/// Plans to mount the file system at its temporary mount point, run the phase's hooks and unmount it. If a
-/// crash left this file system mounted there, the hooks use that mount; when no hook is due, the plan only
-/// unmounts the file system.
+/// Plans to mount the file system at its temporary mount point, run the phase's hooks and unmount it. If a crash left
+/// this file system mounted there, the hooks use that mount. If no hook is due, plans only to unmount the file system.
 fn with_temporary_mount(
     fs: &FileSystem,
     observed: &Observed,

@@ -27,9 +27,10 @@ pub(super) fn is_due(hooks: &[Hook], phase: HookPoint, observed: &Observed) -> b
     due(hooks, phase, observed, &BTreeMap::new()).next().is_some()
 }
 
-/// Plans the beginning of a scope's set-up. The records of earlier runs are stale in two cases: tear-down hooks have
-/// run since, so that set-up must repeat the work that they undid; or the mount, file system or target itself `is_new`.
-/// Stale records are dropped first, and are removed from the returned observation.
+/// Plans the beginning of a scope's set-up. If the records of earlier hook runs are stale, plans to remove them first,
+/// and also removes them from the returned observation. They are stale in two cases: tear-down hooks have run since
+/// then, so that the set-up hooks must run again; or the mount, file system or Lustre target of the scope is made anew
+/// (`is_new`).
 pub(super) fn begin<'a>(
     scope: &HookScope,
     hooks: &[Hook],
@@ -49,8 +50,8 @@ pub(super) fn begin<'a>(
     (steps, known)
 }
 
-/// Plans to open the scope if it has hooks. An open scope means that tear-down hooks must still run; a closed scope
-/// means that all tear-down hooks have run.
+/// Plans to open the scope if it has hooks. While a scope is open, its tear-down hooks must still run; when it is
+/// closed, they have run or nothing was set up.
 pub(super) fn open(scope: &HookScope, hooks: &[Hook], observed: &Observed) -> Option<Step> {
     let is_needed = !hooks.is_empty() && !observed.hooks_open;
     is_needed.then(|| Step::OpenHooks { scope: scope.clone() })

@@ -69,8 +69,8 @@ fn state_entries(observed: &Observed) -> BTreeMap<String, TreeEntry> {
     observed.tree.as_ref().map(|tree| tree.entries.clone()).unwrap_or_default()
 }
 
-/// Returns the names of the links that Warren made: only root can write in a tree's root, and of the links there only
-/// Warren's lead to a name in the same directory.
+/// Returns the names of the links that Warren made. A link counts as Warren's if it leads to a name in the same
+/// directory; users cannot add such links, because only root can write in a tree's root.
 fn ours(entries: &BTreeMap<String, TreeEntry>) -> impl Iterator<Item = String> {
     entries
         .iter()

@@ -78,7 +78,8 @@ pub(super) fn remove(target: &LustreTarget, observed: &Observed) -> Result<Vec<S
     Ok(steps)
 }
 
-/// Plans to mount the target again after a restart of the node, for tear-down hooks that need the mounted target.
+/// Plans to mount the target, and the client mount if it is needed, for tear-down hooks that are due: after a restart
+/// of the node neither is mounted. Empty when no due hook needs a mount that is missing.
 fn mount_for_hooks(
     target: &LustreTarget,
     observed: &Observed,

@@ -48,7 +48,7 @@ impl<'a> Lvm<'a> {
         Ok(Some(active.device(self.volume)))
     }
 
-    /// Returns the device that the volume will have once it is active; the device's path is known before.
+    /// Returns the device that the volume will have once it is active: its path is known in advance, its number is not.
     pub(super) fn device_to_be(&self) -> VolumeDevice {
         let number = DeviceNumber { major: 0, minor: 0 };
         let path = mapper_path(self.volume);
@@ -72,7 +72,8 @@ impl<'a> Lvm<'a> {
         self.logical().is_some_and(|logical| logical.is_raid)
     }
 
-    /// Returns whether the site's lines create no volume at all, so that the file system need not wait for a volume.
+    /// Returns whether no volume exists and the site has no line to create one. The file system then does not wait for
+    /// a volume.
     pub(super) fn is_without_volume(&self) -> bool {
         self.logical().is_none() && self.lines.lv_create.is_none()
     }

@@ -106,8 +106,8 @@ fn mount_steps(
     })
 }
 
-/// Plans the steps that mount `source` on `target`, whose state is known; empty when `is_desired` accepts a mount
-/// that is there already.
+/// Plans the steps that mount `source` on `target`, whose observed state is `state`. Empty when a mount is there
+/// already and `is_desired` accepts it.
 pub(super) fn mount_on(
     target: &MountPoint,
     kind: FileSystemKind,
@@ -214,7 +214,8 @@ fn is_on(volume: &Volume, existing: &MountedThing, observed: &Observed) -> bool 
         || volume.is_guessed() && lies_on()
 }
 
-/// Returns whether the mount could be the desired one because no available fact proves or disproves it.
+/// Returns whether the mount could be the desired one: its type is right, and its superblock and namespace, which would
+/// decide, are unknown.
 pub(super) fn may_be_desired(mount: &Mount, existing: &MountedThing) -> bool {
     matches!(mount.source, MountSource::Volume { .. })
         && mount.kind != FileSystemKind::Raw
@@ -241,8 +242,8 @@ fn change_owner(mount: &Mount, observed: &Observed) -> Option<Step> {
     (will_be_mounted && !is_owner).then(|| Step::SetOwner { target: mount.target.clone(), owner })
 }
 
-/// Plans to write the root file, but only into a mounted file system: written into the bare mount point, the file would
-/// be hidden by the mount, and the mount point would not be empty.
+/// Plans to write the root file, but only into a mounted file system. In the bare mount point, the file would be hidden
+/// by a later mount, and would keep the mount point from being empty.
 fn write_root_file(mount: &Mount, observed: &Observed) -> Option<Step> {
     let file = mount.file.as_ref().filter(|wanted| observed.file.as_ref() != Some(wanted))?;
     let mounted = observed.target.as_ref().is_some_and(|state| state.mounted.is_some());

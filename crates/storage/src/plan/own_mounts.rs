@@ -6,7 +6,8 @@ use super::{Rejection, unmount};
 use crate::{Step, desired::MountPoint, observed::Observed};
 
 /// Plans the unmounts, the latest mount first, because a mount may lie on an earlier one. If a foreign mount covers one
-/// of Warren's mounts, rejects the unit once all other mounts of Warren's are gone.
+/// of Warren's unwanted mounts, first plans to unmount all other unwanted mounts, and returns a rejection when none of
+/// these is left.
 pub(super) fn unmount_all_except(
     keep: &[MountPoint],
     observed: &Observed,

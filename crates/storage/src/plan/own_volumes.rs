@@ -9,8 +9,8 @@ use crate::{
     observed::{Mapping, NamespaceOwner, Observed, owner_of_group},
 };
 
-/// Plans the removal of mappings that lie on no device, the uppermost first, and of the lock spaces of groups that
-/// have left nothing else.
+/// Plans to remove the mappings that lie on no device, the uppermost first, and to leave the lock spaces of groups of
+/// which neither namespaces nor mappings remain.
 pub(super) fn remove_leftovers_except(
     keep: &BTreeSet<ObjectUid>,
     observed: &Observed,

@@ -1,4 +1,5 @@
-//! Compares the exact steps that are planned for a desired state and an observation.
+//! Tests the planner: each test compares the steps that it plans for a desired state and an observation with the
+//! expected steps.
 
 mod allocation;
 mod cut_off;
@@ -201,7 +202,7 @@ fn file_system() -> FileSystem {
 }
 
 #[test]
-fn a_tree_gets_exactly_the_requested_entries() {
+fn an_index_tree_gets_the_requested_links_and_loses_warrens_other_links() {
     let link = |name: &str, target: &str| IndexLink::new(name, target).unwrap();
     let links = vec![link("a", "node-0"), link("b", "node-1"), link("c", "node-2")];
     let tree = IndexTree { root: point("/mnt/nnf/wf-0"), links };

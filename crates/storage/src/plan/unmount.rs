@@ -20,14 +20,14 @@ pub(super) fn unmount(mount: &Mount, observed: &Observed) -> Result<Vec<Step>, R
     let more = mounting::variables(mount, observed);
     let run = |phase| hooks::due(&mount.hooks, phase, observed, &more);
     let unmounting = unmount_steps(mount, observed, &target)?;
-    // Other mounts of Warren's may use the volume: the volume is released with the last of these mounts.
+    // If another mount of Warren's uses the volume, do not release the volume: the last of these mounts releases it.
     let is_used_by_another_mount = observed.in_use == Use::MountedHere;
     let releasing =
         if is_used_by_another_mount { Vec::new() } else { release_volume(mount, observed) };
 
     let mut steps = Vec::new();
-    // If the scope is closed and nothing is mounted, either the volume was never mounted or all its tear-down hooks
-    // ran.
+    // If the scope is closed and nothing is to be unmounted or released, no hook is due: either the volume was never
+    // mounted, or all its tear-down hooks have run.
     let due = observed.hooks_open || !unmounting.is_empty() || !releasing.is_empty();
     let opening = hooks::open(&mount.scope, &mount.hooks, observed).filter(|_| due);
     let runs_hooks = due && (observed.hooks_open || opening.is_some());
@@ -41,7 +41,8 @@ pub(super) fn unmount(mount: &Mount, observed: &Observed) -> Result<Vec<Step>, R
     steps.extend(unmounting);
     steps.extend(removal);
     if is_unmounting {
-        // The agent can see only after the unmount whether the device is free, and does not release the device before.
+        // Release the device only in a later round: the agent can see only after the unmount whether the device is
+        // free.
         return Ok(steps);
     }
     if let Use::HeldBy(holders) = &observed.in_use {
@@ -120,7 +121,7 @@ fn unmount_steps(
 }
 
 /// Plans to unmount the mounts at a mount point that `is_ours` accepts, by the site's `line` if there is one, and to
-/// remove the mount point. An absent mount point without such mounts is left as it is.
+/// remove the mount point. If the mount point is absent and has no such mounts, plans nothing.
 pub(super) fn unmount_and_remove(
     target: &MountPoint,
     state: &TargetState,
@@ -148,8 +149,8 @@ fn plain_line(target: &MountPoint) -> String {
     shell_words::quote(&target.to_string()).into_owned()
 }
 
-/// Returns the mounts at a target that are `ours`, topmost first. Other mounts stay; if one of them covers a mount of
-/// ours, returns a rejection.
+/// Returns the mounts at a target that `ours` accepts, topmost first. All other mounts stay; if one of them covers an
+/// accepted mount, returns a rejection.
 pub(super) fn uncovered_mounts<'a>(
     target: &MountPoint,
     state: &'a TargetState,

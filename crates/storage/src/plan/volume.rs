@@ -48,8 +48,8 @@ pub(super) enum Completeness {
 
 /// Returns how complete the file system `wanted` on `device` is; any other contents are a rejection.
 ///
-/// In a group that an earlier agent made, any file system of the right kind is accepted: that agent derived no UUIDs,
-/// and the group's name and devices prove its owner.
+/// In a volume group that an earlier agent of the site made, any file system of the right kind counts as complete: that
+/// agent did not derive UUIDs as Warren does, and the group's name and devices already prove who owns it.
 pub(super) fn completeness(
     device: &VolumeDevice,
     volume: &Volume,

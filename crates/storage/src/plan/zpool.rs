@@ -1,7 +1,7 @@
 //! Plans the creation, import, repair and destruction of ZFS pools.
 //!
 //! A pool belongs to the target when it has the target's pool name and lies on the target's namespaces and no other
-//! devices. A lost device neither proves nor disproves the owner.
+//! devices. A lost device says nothing about the owner of the pool.
 
 use std::collections::BTreeMap;
 
@@ -181,8 +181,8 @@ impl<'a> Pool<'a> {
     }
 }
 
-/// Returns whether the pool has lost all of its devices. No device can prove the pool's owner then, and the pool does
-/// not count as foreign.
+/// Returns whether the pool has lost all of its devices. Then no device shows who owns the pool; it counts as broken,
+/// not as foreign.
 fn has_lost_all_devices(pool: &Zpool) -> bool {
     let is_away = |vdev: &Vdev| matches!(vdev.device, VdevDevice::Missing | VdevDevice::Replaced);
     !pool.vdevs.is_empty() && pool.vdevs.iter().all(is_away)

@@ -7,7 +7,7 @@ use crate::observed::VolumeDevice;
 pub enum Mountable {
     /// A device. Its path may belong to another device by the time of the mount, so the step checks the path again.
     Device(VolumeDevice),
-    /// A directory or file to bind, a Lustre target's dataset, or a Lustre client's source `<mgs>:/<fsname>`.
+    /// A directory or file to bind-mount, a Lustre target's dataset, or a Lustre client's source `<mgs>:/<fsname>`.
     Name(String),
 }
 

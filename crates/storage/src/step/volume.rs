@@ -58,14 +58,15 @@ impl VolumeAction {
         self.words().0
     }
 
-    /// Returns LVM's command with the options that make it this action. A group that Warren creates gets Warren's tag,
-    /// and no udev event activates its volumes: data is lost when two nodes write to one volume. A volume to refresh
-    /// lacks a part, and LVM accepts such a volume only with an option.
+    /// Returns LVM's command with the options that make it this action. The options of `vgcreate` add Warren's tag, and
+    /// keep udev from activating the group's volumes on every node: data is lost when two nodes write to one volume.
+    /// The option `--activationmode partial` is needed because LVM otherwise refuses to refresh a volume that lacks a
+    /// part.
     pub fn command(self) -> &'static str {
         self.words().1
     }
 
-    /// Returns whether LVM asks for confirmation before this command: an agent cannot answer.
+    /// Returns whether LVM asks for confirmation before this command. The agent cannot answer, and needs `--yes`.
     pub fn is_asked_about(self) -> bool {
         matches!(
             self,

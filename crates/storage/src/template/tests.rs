@@ -66,7 +66,7 @@ fn unknown_variables_are_left_to_bash() {
 }
 
 #[test]
-fn overrides_may_name_other_variables() {
+fn variables_in_the_values_of_variables_are_replaced() {
     let known = [("$MOUNT_PATH", "/mnt/$JOBID/$USERID"), ("$JOBID", "j$USERID"), ("$USERID", "5")];
     assert_eq!(expand("$MOUNT_PATH", &table(&known)), "/mnt/j5/5");
     let command =
@@ -77,7 +77,7 @@ fn overrides_may_name_other_variables() {
 }
 
 #[test]
-fn values_of_the_command_win_over_values_of_the_node() {
+fn expand_prefers_the_commands_own_value_of_a_variable() {
     let command =
         SiteCommand::new("mkfs", "$DEVICE", table(&[("$DEVICE", "/dev/site")])).unwrap().unwrap();
     assert_eq!(command.expand(&table(&[("$DEVICE", "/dev/loop0")])), "/dev/site");
@@ -106,14 +106,14 @@ fn hostile_values_are_quoted_as_their_place_in_the_line_requires() {
 }
 
 #[test]
-fn only_the_device_list_is_many_words() {
+fn only_the_value_of_device_list_becomes_several_words() {
     assert_eq!(line("$DEVICE_LIST", &[("$DEVICE_LIST", "/dev/a /dev/b")]), "/dev/a /dev/b");
     assert_eq!(line("$DEVICE_LIST", &[("$DEVICE_LIST", "/dev/a; id")]), "'/dev/a; id'");
     assert_eq!(line("$JOBID", &[("$JOBID", "1 --force")]), "'1 --force'");
 }
 
 #[test]
-fn blank_lines_skip_the_step_and_broken_ones_are_refused() {
+fn new_returns_none_for_a_blank_line_and_refuses_unbalanced_quotes_and_control_characters() {
     for blank in ["", "  ", "\t"] {
         assert_eq!(SiteCommand::new("mkfs", blank, BTreeMap::new()), Ok(None));
     }

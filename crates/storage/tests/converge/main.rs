@@ -53,8 +53,7 @@ fn all_failed_with_ebusy(error: &StepError) -> bool {
     }
 }
 
-/// Checks that the next call reaches the desired state, or rejects the unit for a reason that does not
-/// go away by itself.
+/// Checks that the next call reaches the desired state, rejects the unit, or fails only because something is busy.
 fn settles(converger: &Converger, desired: &Desired) -> Result<(), TestCaseError> {
     match converger.converge(desired) {
         Ok(_) => prop_assert_eq!(converger.plan(desired).unwrap(), vec![]),
@@ -91,7 +90,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_failure_is_repaired_and_foreign_things_do_not_change(
+    fn every_unit_converges_after_any_failure_and_foreign_things_do_not_change(
         story in prop::collection::vec((wish(), fault()), 1..24),
         occupied in any::<bool>(),
     ) {
@@ -112,8 +111,8 @@ proptest! {
             settles(&converger, &desired)?;
             prop_assert_eq!(&host.foreign(), &foreign);
         }
-        // As long as a foreign mount covers one of our mounts, the removal of ours is rejected: remove the foreign
-        // mounts.
+        // Remove the foreign mounts: as long as one of them covers a mount of Warren's, the removal of the covered
+        // mount is rejected.
         (0..=PLACES).for_each(|index| host.lift_mounts(&covered(&host, index)));
         let last = mount(&host, OCCUPIED);
         let target = host.observe(&Desired::Unmounted(last.clone())).unwrap().target.unwrap();
@@ -127,7 +126,7 @@ proptest! {
     }
 }
 
-/// Fails when two threads work on one group at the same time.
+/// Panics when two threads use the node at the same time. The tests use it with units of one group only.
 #[derive(Debug)]
 struct Alone {
     host: FakeHost,
@@ -221,7 +220,7 @@ fn a_withdrawal_does_not_wait_for_other_work_on_its_allocation() {
 }
 
 #[test]
-fn results_have_the_order_of_the_requests() {
+fn converge_all_returns_its_results_in_the_order_of_the_units() {
     let host = rabbit();
     let converger = Converger::new(host.clone());
     let wanted: Vec<_> = (0..40)
@@ -262,10 +261,10 @@ fn the_converger_gives_up_on_a_host_that_undoes_every_step() {
     assert!(error.to_string().contains("create directory /mnt/nnf/wf-0"), "{error}");
 }
 
-/// There are as many units as drives, and each drive has room for one unit. All units choose the drive with the most
-/// free bytes; in the end, each unit has a drive.
+/// A step that fails because another unit changed the node first is planned anew; the converger gives up only when this
+/// happens without end.
 #[test]
-fn a_unit_observes_again_when_another_took_its_drive() {
+fn a_unit_observes_again_when_another_unit_changed_the_node_first() {
     /// Fails this number of steps as if another unit had taken the drive, and applies all later steps.
     #[derive(Debug)]
     struct Contested(FakeHost, std::sync::atomic::AtomicUsize);
@@ -355,7 +354,7 @@ fn a_panic_fails_only_its_unit_and_only_while_the_defect_exists() {
 
 /// A namespace of one of our allocations contains foreign data.
 #[test]
-fn a_foreign_signature_survives_everything_but_release() {
+fn a_foreign_signature_survives_every_unit_except_the_release_of_its_namespace() {
     let host = rabbit();
     let converger = Converger::new(host.clone());
     converger.converge(&Desired::Allocated(allocation(0, 0))).unwrap();

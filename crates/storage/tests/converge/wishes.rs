@@ -187,7 +187,8 @@ pub(crate) enum Wish {
     Tree(u32),
     NoTree,
     OnlyMounts(Vec<u32>),
-    /// Removes leftovers; the flag says whether the object still exists after which all volumes are named.
+    /// Removes leftovers of volume groups. The flag says whether the object that owns all groups of this test still
+    /// exists.
     OnlyVolumes(bool),
     TargetAllocated,
     TargetReady,

@@ -1,8 +1,9 @@
 //! Kills LVM's commands before each of their writes to a device and each of their system calls, one after another, over
 //! the whole life of a volume. LVM's commands end in this way when their agent is killed or the node loses power.
 //!
-//! The test fills the directory that `WARREN_TEST_CUTS` names, and that must come first in `PATH`, with stand-ins for
-//! LVM's commands. A stand-in starts the real command under strace(1).
+//! The test writes stand-ins for LVM's commands into the directory that `WARREN_TEST_CUTS` names; this directory must
+//! come first in `PATH`. A stand-in starts the real command under strace(1), which kills it. A killed command is called
+//! a cut.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
 
@@ -37,9 +38,9 @@ const COMMANDS: [&str; 11] = [
 /// The commands that create, activate and remove a volume.
 const LIFE: [&str; 6] = ["pvcreate", "vgcreate", "lvcreate", "lvchange", "lvremove", "vgremove"];
 
-/// A stand-in kills its command before the command's n-th call; n grows by one with each start of the stand-in. Once
-/// the command ends by itself, it has been killed before each of its calls. The stand-in does not kill processes that
-/// the command started: dmeventd(8), for example, keeps running.
+/// A stand-in kills its command before the command's n-th call; n grows by one with each start of the stand-in. When n
+/// exceeds the number of the command's calls, the command ends by itself; it has then been killed before each of its
+/// calls. The stand-in does not kill processes that the command started: dmeventd(8), for example, keeps running.
 const STAND_IN: &str = r#"#!/bin/bash
 here=${0%/*}; command=${0##*/}
 real=$(PATH=${PATH#*:} type -P "$command")

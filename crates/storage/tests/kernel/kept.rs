@@ -128,8 +128,8 @@ fn a_busy_mount_names_its_users_and_not_the_owners_of_idle_copies() {
     });
 }
 
-/// The error names the copy only when no process uses the mount any more: an idle copy may end together
-/// with the last user.
+/// While a process uses the mount, the error names only this process and not the idle copy, because the copy may end
+/// together with the process.
 #[test]
 fn an_idle_copy_is_named_only_when_no_process_uses_the_mount() {
     with_only_lab(|lab| {
@@ -148,7 +148,7 @@ fn an_idle_copy_is_named_only_when_no_process_uses_the_mount() {
     });
 }
 
-/// A mount that another object has on the same node is legitimate, and does not delay the unmount.
+/// Two objects have the same file system mounted on one node: the second mount does not delay the unmount of the first.
 #[test]
 fn another_mount_of_the_same_file_system_does_not_block_the_unmount() {
     with_only_lab(|lab| {

@@ -59,7 +59,7 @@ fn a_failing_mkfs_is_reported_with_its_stderr() {
 }
 
 #[test]
-fn a_mkfs_without_effect_is_a_failure() {
+fn a_mkfs_that_succeeds_but_makes_no_file_system_is_a_failure() {
     with_lab(|lab| {
         let fs = file_system_with_mkfs(lab, "-V # $DEVICE");
         let error = converge(&lab.rabbit(), &Desired::FileSystemReady(fs.clone())).unwrap_err();
@@ -91,7 +91,8 @@ fn a_device_too_small_for_a_file_system_is_rejected_with_numbers_and_removed() {
     });
 }
 
-/// When the line has a mistake or mkfs is missing, the size of the device is not the cause.
+/// The device is too small, but mkfs fails because its line has a mistake or a program is missing: the error must not
+/// be `TooSmall`.
 #[test]
 fn a_mkfs_that_fails_on_a_small_device_for_another_reason_is_a_plain_failure() {
     with_lab(|lab| {
@@ -106,7 +107,7 @@ fn a_mkfs_that_fails_on_a_small_device_for_another_reason_is_a_plain_failure() {
 }
 
 #[test]
-fn an_unreadable_device_is_torn_down() {
+fn a_file_system_on_an_unreadable_device_is_torn_down_unless_a_hook_needs_it() {
     with_lab(|lab| {
         let (namespace, mut fs) = create_file_system(lab, 0);
         let data = fs::read_to_string(backing_file(&lab.device(&namespace))).unwrap();
@@ -179,7 +180,7 @@ fn mkfs_that_is_killed_converges() {
 }
 
 #[test]
-fn a_full_pool_disk_is_refused_with_numbers() {
+fn an_allocation_is_rejected_with_numbers_when_the_disk_of_the_file_drives_is_full() {
     with_lab(|lab| {
         let directory = TempDir::with_prefix("warren-loop-full-").unwrap();
         let pool = directory.path().join("pool");
@@ -414,7 +415,7 @@ fn lines_that_need_mount_8_run_mount_8() {
 }
 
 #[test]
-fn a_line_that_mounts_elsewhere_is_a_failure() {
+fn a_mount_line_that_mounts_at_another_path_is_a_failure() {
     with_lab(|lab| {
         let (_, fs) = create_file_system(lab, 0);
         let elsewhere = lab.point("elsewhere");
@@ -471,7 +472,7 @@ fn foreign_files_in_a_pool_stay() {
 
 /// The next round removes the files that a crash left during a creation or a deletion.
 #[test]
-fn leftovers_of_a_crash_are_removed() {
+fn files_that_a_crash_left_in_a_pool_are_removed() {
     with_lab(|lab| {
         let wanted = allocation(0, SIZE, &[]);
         let drive = lab.path().join("pool/drive-1");
@@ -487,7 +488,7 @@ fn leftovers_of_a_crash_are_removed() {
 }
 
 #[test]
-fn two_agents_of_one_machine_share_a_pool() {
+fn two_agents_of_one_machine_allocate_from_one_pool_at_the_same_time() {
     with_lab(|lab| {
         let rabbit = lab.rabbit();
         let hosts = [Arc::clone(&rabbit), lab.compute("rabbit-1")];

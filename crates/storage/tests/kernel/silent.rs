@@ -44,10 +44,10 @@ fn a_mount_with_a_silent_server_is_observed_and_unmounted() {
     });
 }
 
-/// When a root hangs, no path beneath it can be observed. The agent reports the root within the deadline, and only one
-/// thread waits for the root.
+/// When an allowed root hangs, no path beneath it can be observed. Each observation fails within the deadline and says
+/// where in the kernel it hangs.
 #[test]
-fn a_hanging_root_is_reported() {
+fn an_observation_beneath_a_hanging_root_fails_within_its_deadline() {
     with_lab(|lab| {
         let root = lab.path().join("silent");
         let Some(mut server) = silent_server(&root) else { return };

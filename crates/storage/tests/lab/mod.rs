@@ -1,4 +1,4 @@
-//! A chassis on loop devices. It is removed even when a test panics.
+//! A lab: a simulated chassis on loop devices of this machine. A lab is removed even when its test panics.
 #![expect(unreachable_pub, reason = "a module of several test binaries")]
 
 use std::{
@@ -24,8 +24,8 @@ use crate::{
     scenarios::{World, node},
 };
 
-/// Locked for writing when only one lab may have mounts: a process that enters a new mount namespace keeps copies of
-/// the mounts of all labs.
+/// Each test holds this lock for reading, or for writing if no other lab may exist meanwhile: a process that enters a
+/// new mount namespace keeps copies of the mounts of all labs.
 static NAMESPACE: RwLock<()> = RwLock::new(());
 
 /// Runs `story` in a new lab, if this node allows labs.

@@ -34,7 +34,7 @@ pub fn life(world: &dyn World) {
     assert!(settle(&rabbit, &Desired::Released(wanted.id)).is_empty());
 }
 
-/// A compute that is in another slot than expected still reaches its own namespaces, and no other host reaches them.
+/// A compute moves to another slot: it still reaches the namespace, and its former slot does not.
 pub fn moved(world: &dyn World) {
     let mut wanted = allocation(0, SIZE, &["compute-1"]);
     let created = allocate(world, &wanted);

@@ -24,7 +24,8 @@ use storage::{
 /// Size of a volume, more than the 300 MiB that mkfs.xfs needs.
 pub const SIZE: u64 = 320 << 20;
 
-/// A chassis: a rabbit and its computes, with methods by which a test changes them without Warren.
+/// A chassis: a rabbit and its computes. Has methods by which a test changes the nodes without Warren; `plant` means to
+/// create something foreign.
 pub trait World {
     fn rabbit(&self) -> Arc<dyn Host>;
     fn compute(&self, name: &str) -> Arc<dyn Host>;

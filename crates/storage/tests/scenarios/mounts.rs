@@ -46,7 +46,7 @@ pub fn xfs(world: &dyn World) {
     assert!(settle(&compute, &Desired::Unmounted(mount)).is_empty());
 }
 
-/// A raw volume is mounted: its device is bound on a file.
+/// A raw volume is mounted: its device is bind-mounted on a file.
 pub fn raw(world: &dyn World) {
     let namespace = allocate(world, &allocation(0, SIZE, &["compute-1"]));
     let mut fs = file_system(world, 0, &namespace.id);
@@ -88,7 +88,8 @@ pub fn renamed(world: &dyn World) {
     assert!(matches!(compute.apply(&step), Err(StepError::Changed(_))));
 }
 
-/// A volume is mounted at two mount points. The second mount can be unmounted after the first.
+/// A volume is mounted at one mount point and bind-mounted at a second. The second mount can be unmounted even after
+/// the first.
 pub fn bind(world: &dyn World) {
     let (_, fs) = create_file_system(world, 0);
     let rabbit = world.rabbit();
@@ -108,7 +109,7 @@ pub fn bind(world: &dyn World) {
     assert_eq!(observed.path, PathState::Absent, "the empty tree is removed with its last mount");
 }
 
-/// Of our mounts only the desired ones stay; all foreign mounts stay.
+/// Of Warren's mounts only the desired ones stay; all foreign mounts stay.
 pub fn only_mounts(world: &dyn World) {
     let (_, fs) = create_file_system(world, 0);
     let rabbit = world.rabbit();

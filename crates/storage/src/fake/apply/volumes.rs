@@ -16,7 +16,8 @@ impl FakeHost {
         allocation: AllocationId,
     ) -> Result<(), StepError> {
         self.drives().delete(id, allocation)?;
-        // Lock LVM and the pools before the drives, in the same order as everywhere: several nodes share all of them.
+        // Lock LVM first, then the pools, then the drives, as all other functions do: nodes that share them could
+        // deadlock otherwise.
         let mut lvm = self.lvm();
         let mut pools = self.pools();
         let drives = self.drives();

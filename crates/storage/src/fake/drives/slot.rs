@@ -9,7 +9,7 @@ pub(super) struct FakeDrive {
     pub(super) slot: u32,
     pub(super) capacity: u64,
     pub(super) presence: Presence,
-    /// Whether the drive refuses to create and to erase namespaces.
+    /// Whether the drive refuses to create, attach and delete namespaces.
     pub(super) refuses: bool,
 }
 

@@ -49,8 +49,7 @@ fn the_whole_group_is_killed_at_the_deadline() {
     assert_eq!(all_dead.join().unwrap(), b"");
 }
 
-/// Returns the error of a command that outlives its deadline. When the deadline passes, all processes
-/// of the command wait.
+/// Returns the error of a command that outlives its deadline.
 fn hang_error(line: &str) -> String {
     match Cmd::shell(line).run(Duration::from_secs(3)) {
         Err(error @ CommandError::TimedOut { .. }) => error.to_string(),
@@ -140,7 +139,7 @@ proptest! {
 
     /// Real bash passes the value on as one word with the same text, at any place in the line.
     #[test]
-    fn a_value_stays_one_word(value in hostile()) {
+    fn bash_receives_an_expanded_value_as_one_word(value in hostile()) {
         for line in ["printf %s: $JOBID", "printf %s: \"$JOBID\"", "printf %s: '$JOBID'", "printf %s: \"\"$JOBID''"] {
             prop_assert_eq!(output(&site(line, &value)), format!("{}:", value), "{}", line);
         }

@@ -29,9 +29,9 @@ pub(in super::super) struct Leaf {
 }
 
 impl Leaf {
-    /// Describes the root of a file system that was shut down: every call on it fails with EIO, but it still must
-    /// be unmounted. The mount's id suffices for the unmount. `parent` is on another mount, which shows that `fd`
-    /// is the mount's root.
+    /// Describes the root of a file system that was shut down. Every call on such a root fails with EIO, but the agent
+    /// must still unmount it, and needs only the mount's id for that. Returns `error` unless `parent` is on another
+    /// mount: only then is `fd` certainly the root of a mount.
     fn shut_down(fd: OwnedFd, parent: &OwnedFd, error: io::Error) -> io::Result<Self> {
         let mount = mount_of(&fd)?;
         let entry = mount_table::entry(mount)?

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_of_another_node_is_not_wanted_here() {
+    fn a_request_of_another_node_does_not_count_as_a_request_of_this_node() {
         let line = "1 2 3 4711 0 0 10000 1 -1 5 90412345 0 8 \"VGLK\"";
         assert!(!parse_locks(line).unwrap()[0].is_ungranted_request());
     }

@@ -69,7 +69,8 @@ fn find(file: &Path) -> io::Result<Option<LoopDevice>> {
 
 /// Returns all backing files and their devices' directories, from sysfs (Documentation/ABI/testing/sysfs-block-loop).
 ///
-/// Fails rather than return an incomplete list: a file whose device was overlooked would get a second loop device.
+/// Fails if any device cannot be read: with an incomplete list, a file whose device is missing from the list would get
+/// a second loop device.
 fn set_up() -> io::Result<Vec<(PathBuf, PathBuf)>> {
     let mut found = Vec::new();
     for block in fs::read_dir("/sys/block")? {
@@ -105,7 +106,8 @@ fn backing_file(attributes: &Path) -> io::Result<Option<PathBuf>> {
 
 /// Sets up a loop device over `file`, with direct I/O if the file system of `file` supports it.
 ///
-/// The caller holds the pool's lock: two loop devices over one file are not coherent.
+/// The caller must hold the lock of the [`FilePool`](super::FilePool), so that no other agent sets up a second loop
+/// device over `file`: two loop devices over one file do not see each other's writes.
 pub(super) fn attach(file: &Path) -> io::Result<LoopDevice> {
     if let Some(device) = find(file)? {
         return Ok(device);
@@ -166,7 +168,7 @@ pub(super) fn detach(file: &Path, deadline: Duration) -> Result<(), StepError> {
         |source| StepError::System { call: "detach", target: file.display().to_string(), source };
     let Some(found) = find(file).map_err(failed)? else { return Ok(()) };
     let pin = File::open(&found.path).map_err(failed)?;
-    // Between the scan and the open, the device may have been given another file; while the device is open it cannot.
+    // The device may have been given another file before it was opened; while it is open, it keeps its file.
     if backing(found.number).as_deref() != Some(file) {
         return Ok(());
     }
@@ -190,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_unreadable_backing_file_is_an_error() {
+    fn backing_file_fails_when_the_attribute_is_unreadable() {
         let sysfs = tempfile::tempdir().unwrap();
         assert_eq!(backing_file(sysfs.path()).unwrap(), None);
         fs::create_dir(sysfs.path().join("backing_file")).unwrap();

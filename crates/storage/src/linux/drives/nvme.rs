@@ -117,7 +117,7 @@ impl NvmeDrives {
     /// Returns the drives that are plugged in now. A drive that came back under another device name counts
     /// as the same drive.
     fn plugged(&self) -> io::Result<Plugged> {
-        // A switch may be slow, so the lock on the known drives must not be held during this call.
+        // Do not hold the lock of `self.drives` during this call, because a switch may be slow.
         let all = self.source.candidates(&self.reach.sysfs)?;
         let mut known = self.drives.lock();
         let mut now: BTreeMap<Nqn, Arc<Managed>> = BTreeMap::new();
@@ -177,7 +177,8 @@ impl NvmeDrives {
 
     /// Returns the drive with this NQN; `None` when it is not plugged in.
     fn find(&self, nqn: &Nqn) -> io::Result<Option<Arc<Managed>>> {
-        // Use the known drive: if each step read all controllers, steps on different drives would wait for each other.
+        // Use the drive that an earlier call found, if it is still there: [`Self::plugged`] reads all controllers, and
+        // with it steps on different drives would wait for each other.
         let known = self.drives.lock().get(nqn).map(Arc::clone);
         if let Some(known) =
             known.filter(|managed| self.reach.sysfs.is_still(&managed.physical.node))

@@ -1,4 +1,5 @@
-//! Emulates drives by sparse files on loop devices, with identities like those of real drives.
+//! Emulates drives by sparse files on loop devices, with identities like those of real drives. The directory with all
+//! files is called the pool.
 //!
 //! All nodes of a machine share the pool's directory, and one loop device per namespace; a node sees only the
 //! namespaces that are attached to it. The blocks of a new namespace read as zero, because its file is new.

@@ -35,7 +35,7 @@ pub(super) fn read(
     let listed = calls.run(DRIVES, move || Ok((nvme.controllers()?, nvme.misnamed()?))).flatten();
     let (mut controllers, misnamed) = or_note(DRIVES, listed, unread).unwrap_or_default();
     unread.extend(misnamed);
-    // The second port of a drive leads to the same drive, which is listed once.
+    // A drive with two ports has two controllers: keep only the first.
     let mut listed_nqns = BTreeSet::new();
     controllers
         .retain(|controller| controller.is_physical && listed_nqns.insert(controller.nqn.clone()));

@@ -2,8 +2,9 @@
 //!
 //! A mark in the label says that a group uses the device. `vgcreate` and `vgextend` set the mark before they commit the
 //! group's metadata, and `vgremove` removes the mark after it has removed the metadata. An interruption in between
-//! leaves a device that LVM accepts only with `--force --force`, an option that would also take a member away from a
-//! group. Sources: lvm2's lib/label/label.h, lib/format_text/layout.h and lib/format_text/format-text.c.
+//! leaves a marked device without a group. LVM then accepts the device only with `--force --force`, which is too
+//! dangerous: the same options would take a member away from a group that exists. Sources: lvm2's lib/label/label.h,
+//! lib/format_text/layout.h and lib/format_text/format-text.c.
 
 use std::{
     fs::File,
@@ -149,8 +150,8 @@ fn locations(mut bytes: &[u8]) -> Option<(Vec<u64>, &[u8])> {
     }
 }
 
-/// Returns whether no metadata area has committed metadata. False for a device without a metadata area, because such
-/// a device proves nothing.
+/// Returns whether no metadata area has committed metadata. Returns false for a device without a metadata area: only an
+/// empty metadata area proves that no metadata was committed.
 fn has_no_metadata(label: &Label, file: &mut File) -> io::Result<bool> {
     for area in &label.areas {
         let mut bytes = [0; SECTOR];

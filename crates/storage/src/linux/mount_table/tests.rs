@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn octal_codes_of_the_kernel_are_decoded() {
+fn unescape_decodes_the_octal_codes_of_the_kernel() {
     assert_eq!(unescape(r"/mnt/a\040b\134c\011"), "/mnt/a b\\c\t");
     assert_eq!(unescape(r"/mnt/\134040"), r"/mnt/\040");
     assert_eq!(unescape(r"tail\"), r"tail\");
@@ -54,7 +54,7 @@ fn a_mount_and_its_file_system_are_read_only_separately() {
 }
 
 #[test]
-fn a_mount_is_found_by_its_type_only_at_its_own_mount_point() {
+fn kind_at_returns_a_type_only_for_a_mount_point_itself() {
     assert_eq!(kind_at(Path::new("/proc")).unwrap().as_deref(), Some("proc"));
     assert_eq!(kind_at(Path::new("/proc/self")).unwrap(), None);
 }

@@ -76,15 +76,15 @@ fn parent(above: &[&str], below: usize) -> Option<usize> {
     above.iter().rposition(|row| depth(row) < below)
 }
 
-/// Returns whether a row marks a replacement: beneath it are a lost device and its replacement, until the
-/// replacement is complete. The row of a hot spare (`spare-`) is not such a row: ZFS frees the spare again when the
-/// lost device is replaced.
+/// Returns whether a row marks a replacement: until the replacement is complete, the rows beneath it are a lost device
+/// and its replacement. The row of a hot spare (`spare-`) marks no replacement, because ZFS frees the spare again when
+/// the lost device is replaced.
 fn is_replacing(row: &str) -> bool {
     row.trim_start().starts_with("replacing-")
 }
 
-/// Marks the leaves that ZFS will remove. With each leaf comes the index of the row above it that marks a replacement,
-/// if there is such a row.
+/// Marks the leaves that ZFS will remove. The number beside each leaf is the index of the row above it that marks a
+/// replacement; `None` if no such row is above it.
 fn with_replaced(leaves: &[(Option<usize>, Leaf)]) -> Vec<Leaf> {
     let is_replaced = |replacing: Option<usize>, leaf: &Leaf| {
         let mut siblings = leaves.iter().filter(|(other, _)| *other == replacing);

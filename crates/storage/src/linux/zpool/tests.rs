@@ -71,7 +71,7 @@ const IMPORTABLE: &str = "\
 \t    ata-INTEL_SSDSC2BB800G4_BTWL413204Z7800RGN  UNAVAIL
 ";
 
-/// Output of ZFS 2.1.11 in a guest of the lab, for a pool on two whole namespaces.
+/// Output of ZFS 2.1.11 on a virtual machine, for a pool on two whole namespaces.
 const STRIPED: &str = "  pool: pool-a4f0c1de-5d7f-4c1b-9f6e-0c0e7d0f8a11-ost-0
  state: ONLINE
 config:
@@ -134,7 +134,7 @@ fn names_and_states(leaves: &[Leaf]) -> Vec<(&str, &str)> {
 }
 
 #[test]
-fn only_leaves_of_a_pool_are_devices() {
+fn read_status_returns_only_the_leaves_of_a_pool_as_devices() {
     let Status { health, leaves, .. } = read_status(DEGRADED, "tank01").unwrap();
     assert_eq!(health, PoolHealth::Degraded);
     let wwn = |name| format!("/dev/disk/by-id/wwn-{name}-part1");
@@ -186,8 +186,8 @@ fn the_status_of_a_mirror_that_lost_a_namespace_is_parsed() {
     assert_eq!(names_and_states(&leaves)[1..], used);
 }
 
-/// The default profile makes pools with several top-level vdevs; the rows that mark replacements have the same name
-/// beneath each of them.
+/// The default profile makes pools with several top-level vdevs, and beneath each of them the row that marks a
+/// replacement may have the same name, so the test has two rows `replacing-0`.
 #[test]
 fn a_device_with_a_successor_is_replaced_and_not_missing() {
     let places = |text: &str, pool: &str| -> Vec<_> {
@@ -215,7 +215,7 @@ fn a_device_with_a_successor_is_replaced_and_not_missing() {
 }
 
 #[test]
-fn a_status_that_is_cut_off_or_of_another_pool_is_an_error() {
+fn read_status_fails_for_a_truncated_status_and_for_another_pool() {
     assert!(read_status("", "tank01").unwrap_err().contains("no state"));
     let (head, _) = DEGRADED.split_once("        NAME").unwrap();
     assert!(read_status(head, "tank01").unwrap_err().contains("no config"));
@@ -235,8 +235,8 @@ fn importable_pools_are_listed_with_their_states() {
     assert!(read_found(cut).unwrap_err().contains("testpsko"));
 }
 
-/// A guide to the repair of pools lists the properties of a management target: its `lustre:svname` is `MGS`. Unlike the
-/// file system's name, this property exists on every kind of target, and mkfs.lustre writes it last.
+/// The target of this test is a management target, whose `lustre:svname` is `MGS` (according to a published guide).
+/// Every kind of target has this property, and mkfs.lustre writes it last.
 #[test]
 fn a_target_is_whole_once_its_last_property_is_written() {
     let state = |text: &str| read_state(text, &Dataset::new("mgspool", "mgt").unwrap());
@@ -255,12 +255,12 @@ fn a_lost_device_is_missing_and_a_device_of_another_is_foreign() {
     assert_eq!(resolved("127286639182292558", "UNAVAIL"), VdevDevice::Missing);
     assert_eq!(resolved("/dev/null", "UNAVAIL"), VdevDevice::Missing);
     assert_eq!(resolved("/dev/null", "ONLINE"), VdevDevice::Foreign);
-    // Seen in an idle pool of a guest, seconds after its drive was removed.
+    // Seen in an idle pool of a virtual machine, seconds after its drive was removed.
     assert_eq!(resolved("/dev/no-such-device", "ONLINE"), VdevDevice::Missing);
 }
 
 #[test]
-fn an_import_searches_the_given_devices() {
+fn command_lets_an_import_search_only_the_given_devices() {
     let line = command(ZfsAction::Import, "-d /dev/nvme0n1 -d /dev/nvme0n1p1", "pool-a-ost-0");
     assert_eq!(
         line,

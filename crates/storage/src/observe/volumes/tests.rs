@@ -52,7 +52,7 @@ impl Rabbit {
         });
     }
 
-    /// Records that the drive reports the rabbit's access to the namespace.
+    /// Makes the drive report that the rabbit has access to the namespace.
     fn give(&mut self, drive: u8) {
         let node = "rabbit-1".parse().unwrap();
         let namespace = self
@@ -136,7 +136,7 @@ fn a_group_lacks_a_member_until_the_successor_of_the_lost_drive_joins_it() {
 }
 
 #[test]
-fn an_attached_member_without_a_device_is_missing() {
+fn a_member_that_is_attached_but_not_used_by_lvm_counts_as_missing() {
     let mut rabbit = Rabbit::well();
     rabbit.detach(1);
     let without_device = "it is attached to this rabbit, but has no block device here";
@@ -149,7 +149,7 @@ fn an_attached_member_without_a_device_is_missing() {
 }
 
 #[test]
-fn an_unattached_member_is_not_missing() {
+fn a_member_that_is_not_attached_does_not_count_as_missing() {
     let mut rabbit = Rabbit::well();
     rabbit.detach(1);
     rabbit.observed.namespaces[1].access.clear();

@@ -129,9 +129,9 @@ impl<'a> Members<'a> {
         members
     }
 
-    /// Returns the number of missing namespaces; `None` when no record says how many the allocation should have. An
-    /// allocation that has as many namespaces as its records say never had others: if the status names others, a
-    /// user edited the status.
+    /// Returns the number of missing namespaces; `None` when no record says how many the allocation should have. If the
+    /// allocation has as many namespaces as its records say, it never had others: any other namespace in the status was
+    /// added by a user who edited the status.
     fn missing_count(&self) -> Option<usize> {
         let away = self.away.iter().map(|(namespace, _)| *namespace);
         let all: Vec<_> =
@@ -177,8 +177,8 @@ impl<'a> Members<'a> {
         self.lost.push(Missing { id: reported.id.clone(), why });
     }
 
-    /// Adopts all namespaces that the status names, if all of them exist and only records are missing: an
-    /// incomplete set proves nothing.
+    /// Plans to adopt all namespaces that the status names, if all of them exist and only their records are missing. If
+    /// some of them do not exist, plans nothing, because the status may then be wrong about the others too.
     pub(super) fn adopt(&self) -> Vec<Step> {
         let members = u16::try_from(self.allocation.reported.len()).unwrap_or(u16::MAX);
         let adopt = |namespace: &&Namespace| Step::AdoptNamespace {
@@ -206,8 +206,8 @@ impl<'a> Members<'a> {
         let Some(any) = self.reachable.first() else { return Need::All };
         let members = self.reachable.iter().map(|namespace| namespace.members).max().unwrap_or(0);
         let count = usize::from(members).saturating_sub(known);
-        // An allocation whose object reports namespaces was complete once, so no crash interrupted its creation: a
-        // missing namespace is lost.
+        // Namespaces are added only if a crash interrupted the creation of the allocation. If the object's status
+        // reports namespaces, the creation was complete once, and a namespace that is missing now is lost.
         if count > 0 && self.allocation.reported.is_empty() {
             return Need::More(Wanted { count, size: any.size, members });
         }

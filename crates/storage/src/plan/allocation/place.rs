@@ -22,7 +22,7 @@ pub(super) struct Placement<'a> {
 }
 
 /// Returns the capacity in bytes that a new allocation could have now: the free space of the usable drives, limited by
-/// the disk beneath file-backed drives; 0 when fewer drives are usable than any allocation needs.
+/// the disk beneath file-backed drives; 0 when fewer drives are usable than every allocation needs at least.
 pub fn allocatable(observed: &Observed, spread: Spread) -> u64 {
     let free: Vec<_> = usable_drives(observed).map(Drive::free).collect();
     if free.len() < spread.least() {
@@ -82,9 +82,9 @@ pub(super) fn place_more<'a>(
     )
 }
 
-/// Returns the rejection for too few usable drives. A drive that was too slow for one observation, or that was not
-/// probed yet after a start, is no reason to send a job to another rabbit: while enough drives are known, the
-/// allocation waits for them.
+/// Returns the rejection for too few usable drives. If there would be enough drives once the faulty drives answer
+/// again, the rejection makes the allocation wait for them: a drive that was too slow for one observation, or that the
+/// kernel has not probed yet after a boot, is no reason to send the job to another rabbit.
 fn too_few(
     allocation: &Allocation,
     requested: u64,

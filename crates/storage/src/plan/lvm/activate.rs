@@ -30,7 +30,8 @@ impl Lvm<'_> {
     }
 
     /// Plans the removal of mappings that a command left because it was interrupted while it activated, deactivated or
-    /// repaired the volume. A suspended mapping stays: LVM continues with it when it activates the volume.
+    /// repaired the volume. A suspended mapping of the volume stays, because LVM resumes it when it activates the
+    /// volume.
     pub(super) fn remove_leftover_mappings(&self) -> Vec<Step> {
         let removing = |mapping: &Unfinished| Step::RemoveMapping {
             name: mapping.name.clone(),
@@ -45,7 +46,7 @@ impl Lvm<'_> {
         matches!(self.lvm_state.activation, Activation::Suspended(_))
     }
 
-    /// Plans the step that resumes a suspended volume: until then every use of the volume waits, also an unmount.
+    /// Plans the step that resumes a suspended volume. Until this step every use of the volume waits, even an unmount.
     pub(in crate::plan) fn resume(&self) -> Option<Step> {
         let activate = || self.on_logical(VolumeAction::Activate, &self.lines.activate);
         self.is_suspended().then(activate).flatten()
@@ -94,9 +95,9 @@ impl Lvm<'_> {
         steps
     }
 
-    /// Plans the deactivation of an active volume. LVM finds a volume by its metadata on the namespaces. When the
-    /// namespaces are gone, only device-mapper knows the volume, and the step removes the mapping itself. A mapping
-    /// that still lies on a device stays, because the agent has not identified that device.
+    /// Plans the deactivation of an active volume. LVM finds a volume only by its metadata on the namespaces. When the
+    /// namespaces are gone, device-mapper still has the volume's mapping, and the step removes this mapping. A mapping
+    /// that still lies on a device stays, because the agent does not know which device that is.
     pub(super) fn deactivate(&self, active: &Mapped) -> Option<Step> {
         if self.group().is_some() {
             return self.on_logical(VolumeAction::Deactivate, &self.lines.deactivate);

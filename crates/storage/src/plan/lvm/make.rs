@@ -28,8 +28,8 @@ impl Lvm<'_> {
     }
 
     /// Returns whether a group that should be shared is local. `vgcreate` writes a shared group as a local group first
-    /// (lvm2, tools/vgcreate.c). If it was interrupted at that point, no lock would keep two nodes from using the
-    /// group; the group is still empty then.
+    /// (lvm2, tools/vgcreate.c). If `vgcreate` was interrupted before it made the group shared, no lock keeps two nodes
+    /// from using the group at the same time. The group is still empty then, and can be made anew.
     fn lacks_its_locks(&self, group: &VolumeGroup) -> bool {
         let line = self.lines.vg_create.as_ref().map(|line| line.expand(&self.variables()));
         let is_to_be_shared = line.is_some_and(|line| asks_for_locks(&line));
@@ -55,8 +55,9 @@ impl Lvm<'_> {
         steps
     }
 
-    /// Plans the creation of a physical volume. A device whose label is marked as used by a group that does not exist
-    /// is wiped first: otherwise LVM would need `--force`, which would take even a member away from another group.
+    /// Plans the creation of a physical volume. If the device's label is marked as used by a group that does not exist,
+    /// plans to wipe the label first. Without this, LVM would need `--force`, an option that would also take a member
+    /// away from another group.
     pub(super) fn make_physical(&self, report: &LvmReport, device: &BlockDevice) -> Vec<Step> {
         let physical = report.on(&device.path);
         let is_marked = physical.is_some_and(PhysicalVolume::is_marked);

@@ -8,9 +8,9 @@ use crate::{
 };
 
 impl Lvm<'_> {
-    /// Plans the removal of the volume, and of the group if this is its last volume. Only LVM's `--force` could
-    /// remove the metadata of a lost device, or the rest of an interrupted `vgremove`; the erasure of the
-    /// namespaces removes both instead.
+    /// Plans the removal of the volume, and of the group if this is its last volume. Leaves the metadata of a group
+    /// that lost a device, and the rest of an interrupted `vgremove`: LVM would remove them only with `--force`, and
+    /// the erasure of the namespaces removes them later.
     pub(in crate::plan) fn remove(&self) -> Result<Vec<Step>, Rejection> {
         let Some(report) = self.report() else { return Ok(Vec::new()) };
         self.check_no_foreign_group(report)?;

@@ -10,9 +10,9 @@ use crate::{
 impl Lvm<'_> {
     /// Plans the replacement of lost devices by devices that are not members yet. First the lost parts of this volume
     /// are rebuilt on the new devices; once no other volume of the group lacks a part, the group drops the lost
-    /// devices. The planner checks each step of the repair separately, so an interrupted repair continues. A step whose
-    /// line the profile leaves empty is skipped; without the line for `lvconvert --repair`, a group that has lost a
-    /// device stays as it is.
+    /// devices. Each step of the repair is planned only if its effect is missing, so that a repair continues after an
+    /// interruption. A step whose line the profile leaves empty is skipped; without the line for `lvconvert --repair`,
+    /// a group that has lost a device stays as it is.
     pub(super) fn repair(&self, report: &LvmReport, group: &VolumeGroup) -> Vec<Step> {
         let lines = self.lines;
         if lines.lv_repair.is_none() {
@@ -49,9 +49,10 @@ impl Lvm<'_> {
         self.after_joining(steps)
     }
 
-    /// Plans the step that must come before a repair, followed by another observation. First the volume must be active,
-    /// because the leftovers of an interrupted repair are visible only then. Then its table must be refreshed: the
-    /// table may already use new parts that hold no data yet, and LVM would refuse to repair the volume.
+    /// Plans the step that must come before a repair, followed by another observation. The volume must be active,
+    /// because the leftovers of an interrupted repair are visible only then. If there are leftovers, the volume's table
+    /// must also be refreshed: an interrupted repair may have left a table that uses new parts without data, and LVM
+    /// would refuse to repair the volume.
     fn step_before_repair(&self) -> Option<Step> {
         if self.lvm_state.active().is_none() {
             return self.on_logical(VolumeAction::Activate, &self.lines.activate);

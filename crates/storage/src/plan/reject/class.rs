@@ -34,7 +34,7 @@ impl Rejection {
         without_remedy(&self.to_string()).to_owned()
     }
 
-    /// Returns whether only an admin of the node, or of its agents' flags, can resolve the rejection.
+    /// Returns whether only an admin of the node or of the agents' configuration can resolve the rejection.
     pub fn is_for_operators(&self) -> bool {
         match self.class() {
             RejectionClass::Foreign | RejectionClass::Lost | RejectionClass::Unsupported => true,
@@ -78,7 +78,8 @@ impl Rejection {
             | Self::ForeignMapping { .. }
             | Self::ForeignSignature { .. }
             | Self::WrongFileSystem { .. }
-            // Other rejections about a mount path can be resolved by another mount path; this rejection cannot.
+            // In contrast to the rejections of the class `InTheWay`, another mount path does not resolve this
+            // rejection.
             | Self::Unproved { .. } => RejectionClass::Foreign,
             Self::Occupied { .. }
             | Self::Covered { .. }

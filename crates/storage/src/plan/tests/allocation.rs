@@ -53,7 +53,7 @@ fn creations(steps: &[Step]) -> Vec<(u32, u64, u16)> {
 }
 
 #[test]
-fn the_freest_drives_take_equal_shares_rounded_to_blocks() {
+fn the_drives_with_the_most_free_bytes_get_equal_shares_rounded_to_blocks() {
     let mut observed = rabbit(18, vec![]);
     observed.drives[3].allocated = 10 * MIB;
     observed.drives[7].fault = Some("gone".into());
@@ -93,10 +93,9 @@ fn too_few_drives_and_a_drive_without_room_are_rejected_with_numbers() {
     ));
 }
 
-/// On equal drives, one allocation over all drives gets all their free bytes; one allocation over one drive gets all
-/// free bytes of that drive.
+/// In each row, an allocation of `bytes` bytes can be placed, and an allocation of one byte more cannot.
 #[test]
-fn exactly_the_allocatable_capacity_can_be_allocated() {
+fn allocatable_returns_the_largest_capacity_that_can_be_allocated() {
     let pool = |available| Some(Pool { available, promised: 5 * MIB });
     let mut limited = rabbit(4, vec![on(0, NamespaceOwner::Unknown)]);
     limited.drives.iter_mut().for_each(|drive| drive.max_namespaces = Some(1));
@@ -134,7 +133,7 @@ fn exactly_the_allocatable_capacity_can_be_allocated() {
 }
 
 #[test]
-fn unusable_drives_are_awaited_when_they_make_enough_drives() {
+fn an_allocation_waits_for_faulty_drives_when_there_would_be_enough_drives_with_them() {
     let mut observed = rabbit(14, vec![]);
     observed.drives[3].fault = Some("it does not answer".into());
     let refusal = refused(&over(16, 14, &[]), &observed);
@@ -183,7 +182,7 @@ fn a_drive_whose_namespaces_are_all_in_use_gets_no_namespace() {
 }
 
 #[test]
-fn an_unreported_allocation_is_completed_on_other_drives_after_a_crash() {
+fn an_allocation_whose_creation_a_crash_interrupted_is_completed_on_other_drives() {
     let observed = rabbit(6, vec![ours(0), ours(2)]);
     assert_eq!(creations(&steps(&over(4, 2, &[]), &observed)), [(1, 8192, 4), (3, 8192, 4)]);
     let partial = on(1, NamespaceOwner::Partial(allocation(1).id));
@@ -267,7 +266,7 @@ fn an_allocation_without_records_is_adopted_whole_or_not_at_all() {
 }
 
 #[test]
-fn surplus_namespaces_in_the_status_are_neither_missing_nor_adopted() {
+fn namespaces_that_a_user_added_to_the_status_are_neither_missing_nor_adopted() {
     let two = |slot| Namespace { members: 2, ..ours(slot) };
     let unknown = |slot| on(slot, NamespaceOwner::Unknown);
     let whole = rabbit(6, vec![two(0), two(1), unknown(3)]);
@@ -288,7 +287,7 @@ fn surplus_namespaces_in_the_status_are_neither_missing_nor_adopted() {
 }
 
 #[test]
-fn an_absent_or_faulty_drive_is_awaited_and_the_others_continue() {
+fn a_faulty_drive_does_not_stop_the_steps_on_other_drives() {
     let mut observed = rabbit(6, vec![ours(0), ours(1), ours(2)]);
     observed.drives[1].fault = Some("it is not plugged in".into());
     (observed.namespaces[1].access, observed.namespaces[1].device) = (BTreeSet::new(), None);
@@ -322,7 +321,7 @@ fn an_absent_or_faulty_drive_is_awaited_and_the_others_continue() {
 }
 
 #[test]
-fn only_a_replaced_drive_gets_a_successor() {
+fn a_namespace_is_replaced_only_when_its_drive_was_replaced() {
     let mut observed = rabbit(6, vec![ours(0), ours(1), ours(2)]);
     observed.drives[1].fault = Some("another is in its slot".into());
     observed.replaced.insert(nqn(1));
@@ -357,7 +356,7 @@ fn only_a_replaced_drive_gets_a_successor() {
 }
 
 #[test]
-fn an_allocation_of_one_drive_or_without_room_gets_no_successor() {
+fn a_lost_namespace_is_not_replaced_on_a_single_drive_or_without_room() {
     let mut observed = rabbit(3, vec![ours(1)]);
     observed.drives[1].fault = Some("another is in its slot".into());
     observed.replaced.insert(nqn(1));
@@ -371,7 +370,7 @@ fn an_allocation_of_one_drive_or_without_room_gets_no_successor() {
 }
 
 #[test]
-fn an_unfinished_namespace_of_a_replaced_drive_is_forgotten_with_its_allocation() {
+fn releasing_an_allocation_forgets_its_partial_namespace_on_a_replaced_drive() {
     let partial = on(1, NamespaceOwner::Partial(allocation(1).id));
     let mut observed = rabbit(3, vec![partial.clone()]);
     observed.replaced.insert(nqn(1));
@@ -382,7 +381,7 @@ fn an_unfinished_namespace_of_a_replaced_drive_is_forgotten_with_its_allocation(
 }
 
 #[test]
-fn deletions_follow_all_detachments() {
+fn releasing_an_allocation_detaches_all_namespaces_before_the_first_deletion() {
     let begun =
         Namespace { access: BTreeSet::new(), ..on(2, NamespaceOwner::Partial(allocation(1).id)) };
     let observed = rabbit(4, vec![begun, ours(0), ours(1)]);
@@ -404,7 +403,7 @@ fn regranted(wanted: &[Access], observed: &[Access]) -> Vec<String> {
 }
 
 #[test]
-fn access_belongs_to_an_endpoint_and_not_to_a_name() {
+fn access_is_changed_when_the_host_at_an_endpoint_changes() {
     let id = ours(0).id;
     let attach = |number, name| format!("attach namespace {id} to {name} (endpoint {number})");
     let detach = |name| format!("detach namespace {id} from {name}");
@@ -442,7 +441,7 @@ fn access_belongs_to_an_endpoint_and_not_to_a_name() {
 }
 
 #[test]
-fn the_record_of_a_vanished_namespace_is_removed_with_its_allocation() {
+fn releasing_an_allocation_removes_the_record_of_a_namespace_that_no_longer_exists() {
     let id = allocation(1).id;
     let mut observed = rabbit(3, Vec::new());
     observed.vanished.insert(ours(1).id, NamespaceOwner::Ours(id));

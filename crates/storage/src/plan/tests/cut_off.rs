@@ -1,4 +1,5 @@
-//! Tests the plans after commands were killed: the agent continues from the remains, or creates the object again.
+//! Tests the plans after LVM's commands were killed: the agent continues with what the command left, or removes it and
+//! creates the object again.
 
 use super::{
     repair::{device, logical, observation, raid, repaired},
@@ -18,7 +19,7 @@ fn kinds(desired: &Desired, observed: &Observed) -> Vec<&'static str> {
 }
 
 #[test]
-fn the_mark_of_a_group_that_was_never_created_is_removed_first() {
+fn a_label_that_an_interrupted_vgcreate_marked_is_wiped_before_the_group_is_created() {
     let fs = raid(0);
     let mut observed = observation(&fs, &[], Vec::new());
     let physical = |nsid, membership| PhysicalVolume { device: device(nsid).path, membership };
@@ -28,7 +29,7 @@ fn the_mark_of_a_group_that_was_never_created_is_removed_first() {
     state(&mut observed).activation = Activation::Inactive;
     let ready = Desired::FileSystemReady(fs.clone());
     assert_eq!(kinds(&ready, &observed), ["unmark", "pvcreate", "lvcreate"]);
-    // While a device is absent, the group may lie on the absent device.
+    // Rejected while a device is absent, because the metadata of the group may be on that device.
     let volume = observed.volume.as_mut().unwrap();
     volume.devices.pop();
     volume.missing.push(fs.volume.namespaces[1].clone());
@@ -36,7 +37,7 @@ fn the_mark_of_a_group_that_was_never_created_is_removed_first() {
 }
 
 #[test]
-fn the_mark_of_a_device_outside_the_group_is_removed_first() {
+fn a_label_that_an_interrupted_vgextend_marked_is_wiped_before_the_group_is_extended() {
     let fs = raid(0);
     let mut observed = observation(&fs, &[(1, false), (3, false)], vec![logical(0, "partial")]);
     let new = &mut state(&mut observed).report.as_mut().unwrap().physical[1];
@@ -149,8 +150,8 @@ fn mappings_of_a_killed_repair_are_removed_before_the_next_repair() {
     let Activation::Active(mapped) = &mut state(&mut observed).activation else { unreachable!() };
     mapped.unused_parts.push(Unfinished { name, number: NUMBER });
     assert_eq!(kinds(&ready, &observed), ["remove-mapping", "refresh"]);
-    // While the volume has no active device, the agent cannot see the part, which would make the repair fail: activate
-    // first.
+    // While the volume is not active, the agent cannot see leftover mappings, and they would make the repair fail. The
+    // plan therefore activates the volume first.
     state(&mut observed).activation = Activation::Inactive;
     assert_eq!(kinds(&ready, &observed), [VolumeAction::Activate.kind()]);
 }
@@ -188,7 +189,7 @@ fn mappings_of_a_killed_activation_are_removed_at_the_unmount() {
 }
 
 #[test]
-fn a_mount_of_a_suspended_device_does_not_count_as_unmounted() {
+fn an_unmount_resumes_the_suspended_device_of_the_mount_first() {
     let mut fs = raid(0);
     fs.kind = FileSystemKind::Raw;
     let mut mount = Mount { kind: FileSystemKind::Raw, ..mount_of(&fs) };
@@ -201,7 +202,7 @@ fn a_mount_of_a_suspended_device_does_not_count_as_unmounted() {
     let path = PathState::File { empty: false };
     observed.target = Some(TargetState { path, mounted: Some(raw), ..TargetState::default() });
     assert_eq!(kinds(&Desired::Unmounted(mount.clone()), &observed), ["activate"]);
-    // Without a line that could resume the device, the unmount is rejected until the device is resumed.
+    // Without a line that could resume the device, the plan begins with the unmount.
     let MountSource::Volume { volume, .. } = &mut mount.source else { unreachable!() };
     let VolumeLayer::Lvm(lines) = &mut volume.layer else { unreachable!() };
     lines.activate = None;

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn the_freest_drive_takes_an_allocation_and_ties_go_to_the_lowest_slot() {
+fn an_allocation_goes_to_the_drive_with_the_most_free_bytes_and_among_equals_to_the_lowest_slot() {
     for (candidates, chosen) in [
         (vec![drive(0, 100 << 20, 0), drive(1, 200 << 20, 0)], 1),
         (vec![drive(0, 200 << 20, 150 << 20), drive(1, 100 << 20, 0)], 1),
@@ -19,7 +19,7 @@ fn the_freest_drive_takes_an_allocation_and_ties_go_to_the_lowest_slot() {
 }
 
 #[test]
-fn units_of_one_group_are_observed_separately() {
+fn two_mounts_of_one_volume_group_have_the_same_group_but_different_units() {
     let mounted = Desired::Mounted(mount());
     let other = Desired::Unmounted(Mount { target: point("/mnt/nnf/another"), ..mount() });
     assert_eq!(mounted.group(), other.group());
@@ -60,7 +60,7 @@ fn insufficient_capacity_is_rejected_with_numbers() {
 }
 
 #[test]
-fn access_becomes_exactly_the_requested_access() {
+fn hosts_are_attached_and_detached_until_exactly_the_requested_hosts_have_access() {
     let ours = NamespaceOwner::Ours(allocation(1).id);
     let observation = |access: &[&str], device| Observed {
         namespaces: vec![

@@ -133,7 +133,7 @@ fn refused(target: &LustreTarget, observed: &Observed) -> String {
 }
 
 #[test]
-fn a_target_is_made_in_the_order_of_the_sites() {
+fn a_target_is_created_with_its_hooks_in_order() {
     let target = with_client();
     assert_eq!(
         steps_to_ready(&target, &observation(None)),
@@ -170,7 +170,7 @@ fn a_target_is_made_in_the_order_of_the_sites() {
 }
 
 #[test]
-fn an_unfinished_target_is_destroyed_and_a_whole_target_stays() {
+fn an_unfinished_target_is_made_anew_and_a_complete_target_stays() {
     let half = observation(Some(pool(vec![ours(1), ours(2)], DatasetState::HalfMade)));
     let steps = steps_to_ready(&target(), &half);
     assert_eq!(steps[1], format!("destroy unfinished Lustre target {POOL}/ost: {POOL}/ost"));
@@ -198,7 +198,7 @@ fn after_a_restart_the_pool_is_imported_and_mounted_and_no_hook_runs_again() {
 }
 
 #[test]
-fn a_target_is_torn_down_in_the_order_of_the_sites() {
+fn a_target_is_torn_down_with_its_hooks_in_order() {
     let target = with_client();
     let mount = "mount lustre 10.0.0.1@tcp:/aaaaaaaa on /mnt/temp/ost-0: 10.0.0.1@tcp:/aaaaaaaa /mnt/temp/ost-0";
     assert_eq!(
@@ -226,7 +226,7 @@ fn a_target_is_torn_down_in_the_order_of_the_sites() {
 
 /// After a restart of the node, the target is mounted again only for hooks that still need the mount.
 #[test]
-fn tear_down_hooks_see_the_target_once_more() {
+fn a_target_is_mounted_again_for_tear_down_hooks_after_a_restart() {
     let target = target();
     let open = Observed { hooks_open: true, ..observation(Some(whole())) };
     let again = format!("mount lustre {POOL}/ost on {TARGET}: {POOL}/ost {TARGET}");
@@ -294,8 +294,8 @@ fn a_pool_is_created_only_on_all_its_devices_and_a_broken_pool_is_rejected() {
     assert!(refused(&target(), &observation(Some(broken))).contains("SUSPENDED"));
 }
 
-/// All drives are absent. The pool may be ours, and no other owner of it is known on this node: the agent
-/// waits and destroys nothing.
+/// All drives of the pool are absent, so nothing shows who owns the pool: the agent waits for the drives and destroys
+/// nothing.
 #[test]
 fn a_pool_that_has_lost_all_devices_is_broken_and_not_foreign() {
     for (health, message) in [
@@ -352,7 +352,7 @@ fn each_lost_device_is_replaced_while_new_devices_remain() {
 }
 
 #[test]
-fn a_pool_serves_while_it_is_resilvered_and_is_not_ready_yet() {
+fn a_target_is_mounted_but_not_ready_while_its_pool_is_resilvered() {
     let mut observed = serving(&target());
     let pool = observed.zpool.as_mut().unwrap().imported.as_mut().unwrap();
     pool.resilvered = Some("3.04".parse().unwrap());

@@ -23,7 +23,7 @@ fn mkfs_runs_only_on_a_device_with_a_suitable_signature() {
 }
 
 #[test]
-fn an_unread_device_is_not_blank() {
+fn a_device_whose_signature_was_not_read_gets_no_file_system_and_no_mount() {
     let unseen = VolumeState { signature: None, ..visible(Signature::Blank) };
     let observed = Observed { volume: Some(unseen), ..Observed::default() };
     let device = || "/dev/loop7".into();
@@ -38,7 +38,7 @@ fn an_unread_device_is_not_blank() {
 }
 
 #[test]
-fn raw_and_an_empty_mkfs_line_need_no_steps() {
+fn a_raw_volume_and_an_empty_mkfs_line_need_no_steps_whatever_the_device_holds() {
     let foreign = visible(Signature::Foreign { kind: "ext4".into(), uuid: None });
     let observed = Observed { volume: Some(foreign), ..Observed::default() };
     let raw = FileSystem { kind: FileSystemKind::Raw, ..file_system() };

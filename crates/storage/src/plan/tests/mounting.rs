@@ -104,12 +104,12 @@ fn an_interrupted_unmount_continues_with_the_next_step() {
     let steps = lines(plan(&Desired::Unmounted(mount.clone()), &cut));
     assert_eq!(steps.len(), 3, "{steps:?}");
     assert!(steps[0].starts_with("run hook preDeactivate"), "{steps:?}");
-    // Either the mount was never made, or its tear-down is complete.
+    // The scope is closed and nothing is mounted: either the mount was never made, or its tear-down is complete.
     assert_eq!(plan(&Desired::Unmounted(mount), &observation(TargetState::default())), Ok(vec![]));
 }
 
 #[test]
-fn empty_lines_skip_the_step_and_its_checks() {
+fn mounts_without_mount_and_unmount_lines_need_no_steps() {
     let skipped = Mount { mount: None, unmount: None, owner: None, hooks: Vec::new(), ..mount() };
     let foreign =
         TargetState { mounted: Some(xfs_mount(fs_id(9))), ..mounted_by(Owner { uid: 0, gid: 0 }) };
@@ -258,7 +258,7 @@ fn a_lustre_client_mounts_its_source() {
 }
 
 #[test]
-fn a_lustre_client_is_known_by_its_servers_address() {
+fn is_client_recognises_a_lustre_mount_by_its_source() {
     for (wanted, source, kind, is_it) in [
         ("10.0.0.1@tcp:/fs", "10.0.0.1@tcp:/fs", "lustre", true),
         ("10.0.0.1@tcp:/fs", "10.0.0.1@tcp:/fs", "tmpfs", true),

@@ -39,7 +39,7 @@ fn a_mapping_with_a_device_and_its_lock_space_stay() {
 }
 
 #[test]
-fn volumes_of_objects_and_volumes_with_foreign_names_stay() {
+fn leftovers_of_existing_objects_and_volumes_with_foreign_names_stay() {
     let observed = Observed { mappings: vec![mapping("lv", 1, &[])], ..leftovers() };
     assert_eq!(collected(&[&GROUP[..36]], &observed), [""; 0]);
     let foreign = Mapping { name: "vg0-root".into(), ..mapping("lv", 1, &[]) };

@@ -135,7 +135,7 @@ fn an_interrupted_repair_continues_with_the_next_step() {
 }
 
 #[test]
-fn a_returned_device_is_not_added_again() {
+fn a_device_that_came_back_after_the_group_continued_without_it_is_not_added_again() {
     let fs = raid(0);
     let returned = observation(&fs, &[(1, false), (3, true)], vec![logical(0, "partial")]);
     assert_eq!(repaired(&fs, &returned), [""; 0]);

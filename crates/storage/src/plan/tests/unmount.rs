@@ -3,10 +3,10 @@
 use super::*;
 use crate::observed::{Activation, LvmReport, LvmState, Mapped};
 
-/// Each row has the mounts at one path, topmost first, and the expected result: the steps, or the
-/// mount that covers ours.
+/// Each row has the mounts at one path, topmost first, and the expected result: the steps, or the path of the foreign
+/// mount that covers the unit's own mount.
 #[test]
-fn an_unmount_removes_only_uncovered_mounts_of_its_own() {
+fn an_unmount_removes_its_own_uncovered_mounts_and_rejects_covered_ones() {
     let bare = Mount { hooks: Vec::new(), owner: None, ..mount() };
     let (ours, foreign) = (xfs_mount(fs_id(0)), tmpfs());
     let unmount = "unmount /mnt/nnf/wf-0: /mnt/nnf/wf-0";
@@ -54,7 +54,7 @@ fn as_text(expected: Result<&[&str], &str>) -> Result<Vec<String>, String> {
     expected.map(owned).map_err(str::to_owned)
 }
 
-/// Returns the steps; or the path of the mount that covers ours.
+/// Returns the steps; or, as the error, the path of the mount that covers the unit's own mount.
 fn steps_or_cover(steps: Result<Vec<Step>, Rejection>) -> Result<Vec<String>, String> {
     match steps {
         Ok(steps) => Ok(lines(Ok(steps))),
@@ -63,9 +63,9 @@ fn steps_or_cover(steps: Result<Vec<Step>, Rejection>) -> Result<Vec<String>, St
     }
 }
 
-/// A mount over a parent directory covers our mount, like a mount over the same path.
+/// A foreign mount over a parent directory covers the unit's own mount, like a mount over the same path.
 #[test]
-fn an_unreachable_mount_is_reported_as_covered() {
+fn an_unmount_rejects_a_mount_beneath_a_covered_parent_directory() {
     let bare = Mount { hooks: Vec::new(), ..mount() };
     let at = |path: PathState, beneath: Vec<MountedThing>| {
         let target = TargetState { path, beneath, ..TargetState::default() };
@@ -77,7 +77,8 @@ fn an_unreachable_mount_is_reported_as_covered() {
     assert_eq!(at(PathState::Absent, vec![xfs_mount(fs_id(0))]), Err("/mnt/nnf".into()));
 }
 
-/// The hooks of our mount, which no longer exists, run; the foreign mount in its place stays.
+/// The unit's own mount no longer exists, and a foreign mount is in its place: the hooks of the own mount run, and the
+/// foreign mount stays.
 #[test]
 fn hooks_of_a_mount_that_a_foreign_mount_replaced_still_run() {
     let target = TargetState { mounted: Some(tmpfs()), ..mounted_by(Owner { uid: 0, gid: 0 }) };
@@ -141,7 +142,8 @@ fn only_mounts_rejects_a_covered_mount_after_all_other_unmounts() {
     }
 }
 
-/// When the namespaces of an object are unknown, the unmount continues, and the volume does not count as lost.
+/// The object names no namespaces and LVM finds no group, so only the mapping itself shows whether the volume still
+/// lies on a device. A mapping that does stays.
 #[test]
 fn only_a_mapping_without_devices_is_removed_without_lvm() {
     let steps = |foreign_devices: &[&str]| {

@@ -1,4 +1,5 @@
-//! Sends admin commands that manage namespaces to a drive, by any kind of access to the drive's admin queue.
+//! Sends to a drive the admin commands that manage namespaces. The drive's admin queue is reached in one of several
+//! ways ([`AdminQueue`]).
 
 mod command;
 
@@ -28,7 +29,8 @@ pub(super) trait AdminQueue: Debug + Send + Sync {
     /// 0 of the completion.
     fn submit(&self, command: Command, data: &mut [u8]) -> Result<u32, AdminError>;
 
-    /// Resets the controller; resources that were moved take effect after the reset.
+    /// Resets the controller. Flexible resources (queues and interrupts) that were moved to other controllers take
+    /// effect only with this reset.
     fn reset(&self) -> Result<(), AdminError>;
 }
 

@@ -89,7 +89,8 @@ impl NvmeDrives {
         )))
     }
 
-    /// Fails while this node uses the namespace: otherwise a mount of it would hang and lose its data.
+    /// Fails while this node uses the namespace: if the namespace were deleted or detached then, a file system mounted
+    /// from it would hang and lose data.
     fn require_unused(&self, call: &'static str, id: &NamespaceId) -> Result<(), StepError> {
         let failed = StepError::system(call, id);
         match self.block(id, None).map_err(failed)? {
@@ -103,7 +104,8 @@ impl NvmeDrives {
         }
     }
 
-    /// Zeroes a namespace whose drive may not return zeroes for deallocated blocks: its owner must not read old data.
+    /// Zeroes a new namespace on a drive that does not promise to return zeroes for deallocated blocks: the namespace's
+    /// owner must not read the data of earlier owners.
     fn zero(&self, id: &NamespaceId, size: u64) -> Result<(), StepError> {
         let (nsid, node) = (id.nsid, self.node.clone());
         self.attach(id, Endpoint::Rabbit, &node)?;
@@ -208,7 +210,8 @@ impl NvmeDrives {
 
     fn forget(&self, id: &NamespaceId, allocation: AllocationId) -> Result<(), StepError> {
         let failed = StepError::system("forget namespace", id);
-        // The drive is plugged in and may have the namespace: the namespace must then be deleted, not just forgotten.
+        // Refuse if the drive is plugged in: it may still have the namespace, which must then be deleted, not just
+        // forgotten.
         if self.find(&id.subsystem).map_err(failed)?.is_some() {
             return Err(StepError::Changed(format!("drive {} came back", id.subsystem)));
         }

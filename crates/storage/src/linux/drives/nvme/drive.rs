@@ -81,13 +81,15 @@ impl NvmeDrive {
             Ok(other) if other != self.nqn => {
                 Err(DriveError::Unfit(format!("drive {other} answers in its place")))
             }
-            // Accept a drive that reports no valid NQN: Linux made the NQN under which the agent knows the drive.
+            // Accept a drive that reports no valid NQN: the NQN under which the agent knows such a drive was generated
+            // by Linux.
             _ => Ok(answer),
         }
     }
 
-    /// Checks that the right drive answers. In the first call after a start, also attributes the namespaces that a
-    /// crash left without a record to their allocations. Every read and every change begins with this check.
+    /// Checks that the right drive answers. The first call after the agent's start also finds the namespaces that a
+    /// crash left without a record, and records them for their allocations. Every read and every change begins with
+    /// this function.
     fn settle(&self) -> Result<IdentifyController> {
         let controller = self.controller()?;
         self.ledger.settle_once(|| self.list(), DriveError::Ledger)?;

@@ -1,5 +1,5 @@
 //! Simulates a drive that answers admin commands. It behaves like QEMU's emulated drives with namespace management, as
-//! the lab's scenario `nvme` observed them.
+//! the scenario `nvme` of the test lab observed them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -53,7 +53,8 @@ pub(super) struct State {
     pub(super) smart: (u8, u8),
     /// Composite Temperature, in kelvin.
     pub(super) kelvin: u16,
-    /// The opcode of the next command whose answer is lost, and whether the drive still carries the command out.
+    /// The opcode of a command: the answer to the next command with this opcode is lost. `Lost` says whether the drive
+    /// still carries this command out.
     pub(super) lose: Option<(u8, Lost)>,
     pub(super) surprise: Option<Surprise>,
     /// Number of erasures so far.
@@ -125,7 +126,7 @@ impl Simulated {
         self.0.lock().unwrap()
     }
 
-    /// Carries out a command and returns the drive's answer, unless that answer is to be lost.
+    /// Carries out a command and returns the drive's answer; fails if [`State::lose`] says that this answer is lost.
     pub(super) fn answer(&self, command: Command, data: &mut [u8]) -> io::Result<Word> {
         let mut state = self.state();
         let lost = state.lose.take_if(|(opcode, _)| *opcode == command.opcode);

@@ -35,8 +35,9 @@ impl Controllers {
         Self { physical, virtual_functions }
     }
 
-    /// Returns the CNTLID of the controller through which a host reaches namespaces. Only on a drive without virtual
-    /// functions is the physical function the controller of a host, the rabbit; no other host reaches such a drive.
+    /// Returns the CNTLID of the controller through which a host reaches namespaces. On a drive with virtual functions,
+    /// each host has a virtual function. On a drive without virtual functions, the rabbit has the physical function,
+    /// and no other host reaches the drive.
     pub(super) fn controller(&self, endpoint: Endpoint) -> Result<u16, NoController> {
         if let (Endpoint::Rabbit, true) = (endpoint, self.virtual_functions.is_empty()) {
             return Ok(self.physical);
@@ -75,7 +76,8 @@ fn function(endpoint: Endpoint) -> u16 {
 pub(super) struct Quirks {
     /// Whether the virtual functions have queues and interrupts from the factory, and refuse to be assigned others.
     pub(super) resources_preset: bool,
-    /// For a drive that does not list its secondary controllers: the CNTLID of virtual function 1.
+    /// The CNTLID of virtual function 1, for a model that does not list its secondary controllers; `None` for all other
+    /// models.
     unlisted_from: Option<u16>,
 }
 
@@ -108,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_have_the_controllers_of_their_virtual_functions() {
+    fn controller_returns_the_controller_of_a_hosts_virtual_function() {
         // A drive may list its CNTLIDs in any order.
         let drive = drive("nqn.2019-08.org.qemu:d", &[(3, 9), (1, 7), (2, 8), (8, 30)]);
         for (endpoint, controller) in [

@@ -36,8 +36,9 @@ enum Reading {
 const NOT_MANAGED: &str = "it no longer supports namespace management";
 
 impl NvmeDrives {
-    /// Reads all drives in parallel, and returns them in the order of their NQNs. Allocations that are made at the same
-    /// time share one observation: otherwise each allocation would read the namespaces of all others from the drives.
+    /// Reads all drives in parallel, and returns them in the order of their NQNs. Simultaneous calls share one
+    /// observation ([`SharedLook`](super::SharedLook)). Otherwise, when many allocations are made at the same time,
+    /// each of them would read the namespaces of all others from the drives.
     pub(super) fn look(&self) -> Result<Observed, ObserveError> {
         self.shared.take(|| self.look_at_all())
     }
@@ -69,7 +70,8 @@ impl NvmeDrives {
     fn read_drive(&self, drive: &Arc<Managed>, blocks: &[BlockNode]) -> Result<Reading, Fault> {
         let (managed, blocks) = (Arc::clone(drive), blocks.to_vec());
         let name = drive.physical.node.nqn.to_string();
-        // A running change may change the drive's answers at any moment, above all which hosts have access.
+        // A running change may change the drive's answers at any moment, in particular the answer which hosts have
+        // access.
         if let Some(unended) = self.changes.unended(&name) {
             return Err(unended.to_string());
         }
@@ -121,7 +123,7 @@ impl NvmeDrives {
         unread: BTreeSet<Nqn>,
     ) -> io::Result<()> {
         let here: BTreeSet<_> = plugged.iter().map(|drive| &drive.physical.node.nqn).collect();
-        // When drives were exchanged between slots, some of them may not have reported their NQN yet.
+        // A plugged-in drive that has not reported its NQN yet may be one of the absent drives, moved to another slot.
         let device_without_nqn = self.source.device_without_nqn(&self.reach.sysfs)?;
         let mut absent = unread;
         for (path, nqn) in self.ledgers.known()? {
@@ -256,7 +258,8 @@ fn record_slots(plugged: &[Arc<Managed>]) {
 }
 
 impl Managed {
-    /// Reads a drive. Sends no command to a drive if this node uses a namespace on it that no record names.
+    /// Reads a drive. Sends no command to a drive if this node uses a namespace of the drive that the ledger does not
+    /// record.
     fn contents(&self, blocks: &[BlockNode]) -> Result<Reading, Fault> {
         let is_here =
             |block: &&BlockNode| block.device.namespace.subsystem == self.physical.node.nqn;

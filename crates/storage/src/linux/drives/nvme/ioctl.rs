@@ -23,8 +23,8 @@ nix::ioctl_write_ptr_bad!(block_zero_out, 0x127f, [u64; 2]);
 
 /// Shortest timeout that is passed to the kernel. When a command takes longer, the kernel resets the controller
 /// (drivers/nvme/host/pci.c, `nvme_timeout`); the reset aborts all other commands on that controller, also erasures,
-/// and removes the controller's virtual functions. Callers have deadlines of their own; after these they only stop
-/// waiting, and reset nothing.
+/// and removes the controller's virtual functions. Callers have shorter deadlines of their own; when such a deadline
+/// passes, the caller stops waiting, but nothing is reset.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// The admin queue of a controller on this node.

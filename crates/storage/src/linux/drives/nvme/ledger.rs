@@ -4,8 +4,9 @@
 //! <state>/drives/<NQN>.json      one drive's namespaces, and those that are about to be created
 //! <state>/drives/<UUID>.ledger   the same for a drive whose NQN is no valid file name; UUID derived from the NQN
 //! ```
-//! The agent records an intent before it sends the command that creates a namespace. By the intent it can attribute a
-//! namespace that a crash left without a record. A record contains the NGUID, because drives reuse NSIDs.
+//! The agent records an intent before it sends the command that creates a namespace. If a crash leaves the namespace
+//! without a record, the intent shows which allocation the namespace belongs to. A record contains the NGUID, because
+//! drives reuse NSIDs.
 
 mod attribution;
 mod name;
@@ -50,8 +51,8 @@ pub(super) struct Wanted {
 pub(super) struct Ledger {
     path: PathBuf,
     file: Mutex<File>,
-    /// Locked while a namespace is created or deleted: after a crash, the namespaces of two simultaneous creations
-    /// could not be distinguished.
+    /// Locked while a namespace is created or deleted. If two namespaces were created at the same time, the agent could
+    /// not tell after a crash which of them belongs to which allocation.
     turn: Mutex<()>,
     /// Whether [`Self::settle_once`] has run since the start.
     settled: Mutex<bool>,
@@ -67,8 +68,8 @@ impl Ledger {
         Ok(Self { path, file: Mutex::new(file), turn: Mutex::default(), settled: Mutex::default() })
     }
 
-    /// Waits until no other thread creates or deletes namespaces of the drive, and keeps others waiting until
-    /// the guard is dropped.
+    /// Waits until no other thread creates or deletes namespaces of the drive. Other threads wait in this function
+    /// until the returned guard is dropped.
     pub(super) fn turn(&self) -> MutexGuard<'_, ()> {
         self.turn.lock()
     }
@@ -91,7 +92,7 @@ impl Ledger {
     }
 
     /// Replaces the intent by the record of the created namespace. `members` is the number of namespaces of the
-    /// allocation; `whole` says that every block reads as zero.
+    /// allocation; `whole` says whether every block of the namespace reads as zero.
     pub(super) fn record_created(
         &self,
         allocation: AllocationId,
@@ -217,7 +218,8 @@ impl Ledger {
         self.file.lock().namespaces.clone()
     }
 
-    /// Changes the ledger on disk, and only after that in memory: a change that is not on disk did not happen.
+    /// Changes the ledger on disk, and only after that in memory, so that memory never has a change that a crash would
+    /// lose.
     fn change(&self, change: impl FnOnce(&mut File)) -> io::Result<()> {
         let mut file = self.file.lock();
         let mut after = file.clone();

@@ -1,5 +1,5 @@
-//! Keeps the ledgers of all drives that this node ever used. Each ledger has one object, and only one agent may use the
-//! ledgers, because two agents would overwrite each other's records.
+//! Keeps the ledgers of all drives that this node ever used. For each drive there is one [`Ledger`] object, and only
+//! one agent at a time may use the ledgers: two objects or agents would overwrite each other's records.
 
 use std::{
     collections::BTreeMap,
@@ -86,7 +86,8 @@ fn lock_out_others(path: &Path) -> io::Result<Flock<File>> {
             file.rewind()?;
             file.read_to_string(&mut holder)?;
             require_dead(path, holder.trim())?;
-            // Threads of the dead agent then keep only a lock on the removed file.
+            // A thread or child of the dead agent may keep its lock on the removed file; the new file gets a lock of
+            // its own.
             fs::remove_file(path)?;
             lock_out_others(path)
         }
@@ -95,9 +96,9 @@ fn lock_out_others(path: &Path) -> io::Result<Flock<File>> {
 }
 
 /// Fails unless the agent that holds the lock was killed. A thread of a killed agent that waits for a drive, or a child
-/// that waits for a mount, may still hold the lock. Such a thread or child makes no further change, and waiting for it
-/// would block all drives. The PID can be checked only if it is from our own PID namespace; an agent of another PID
-/// namespace counts as alive.
+/// that waits for a mount, may still hold the lock. This function does not wait for such a thread or child, because it
+/// makes no further change, and because waiting would block all drives. The PID can be checked only if it is from our
+/// own PID namespace; an agent of another PID namespace counts as alive.
 fn require_dead(path: &Path, holder: &str) -> io::Result<()> {
     let (pid, namespace) = holder.split_once(' ').unwrap_or((holder, ""));
     if namespace == pid_namespace()? && pid.parse().is_ok_and(has_ended) {

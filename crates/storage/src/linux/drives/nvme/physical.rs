@@ -68,8 +68,9 @@ impl Physical {
         }
     }
 
-    /// Returns whether the drive supports namespace management. OACS alone proves nothing: some drives set its bit and
-    /// refuse the command. Fails when the drive can only erase all namespaces at once.
+    /// Returns whether the drive supports namespace management. The bit for namespace management in OACS is not enough:
+    /// some drives set the bit but refuse the command. Fails when the drive supports namespace management but can erase
+    /// its namespaces only all at once.
     pub(super) fn manages_namespaces(&self) -> Result<bool, Fault> {
         let fault = |error| in_one_line("identify the drive", &error);
         let admin = self.drive.admin();
@@ -92,7 +93,8 @@ impl Physical {
         }
     }
 
-    /// Checks that a host's controller is bound to that host, if a switch reports bindings.
+    /// Checks that the virtual function of a host is bound to that host. Does nothing for a drive that is not behind a
+    /// switch.
     pub(super) fn check_bound(&self, endpoint: Endpoint) -> Result<(), Fault> {
         match &self.way {
             Way::Here => Ok(()),
@@ -105,7 +107,8 @@ impl Physical {
         if functions.possible == 0 || (bring_up(&functions).is_empty() && !self.lacks_own()) {
             return Ok(());
         }
-        // Where one machine plays several nodes, two agents at once would undo each other's steps.
+        // On a machine that simulates several nodes, several agents may reach the same drive, and would undo each
+        // other's steps without a lock.
         let _lock =
             self.lock().map_err(|error| format!("lock the drive's PCI function: {error}"))?;
         let steps = bring_up(&self.functions()?);

@@ -85,8 +85,8 @@ impl Reach {
         Ok(self.sysfs.blocks_of(id)?.into_iter().find(accepts))
     }
 
-    /// Returns the block devices of many namespaces. Makes the kernel rescan once the controllers of those drives
-    /// whose namespaces are missing, and waits for all namespaces together.
+    /// Returns the block devices of many namespaces. If namespaces are missing, makes the kernel rescan the controllers
+    /// of their drives, each once, and then waits for all missing namespaces together.
     pub(super) fn find_with_rescan(
         &self,
         ids: &[NamespaceId],
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn each_controller_is_rescanned_once_and_all_namespaces_are_awaited_together() {
+    fn find_after_rescans_each_concerned_controller_once_and_waits_for_all_namespaces_together() {
         let sysfs = tempfile::tempdir().unwrap();
         drives(sysfs.path());
         let (rescanned, pauses, found) = found_after(sysfs.path(), |_| {});

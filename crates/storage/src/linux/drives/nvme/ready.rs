@@ -31,7 +31,8 @@ pub(super) enum Step {
         controller: u16,
         action: Virtualization,
     },
-    /// Resets the controller: only then does the physical function release resources that it gave up.
+    /// Resets the controller. The resources that `Virtualize` takes from the physical function become free only with
+    /// this reset.
     Reset,
     /// Enables this many virtual functions without binding drivers: a driver cannot start an offline controller.
     Enable(u16),
@@ -137,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn preset_resources_are_kept_and_a_drive_without_functions_needs_no_steps() {
+    fn bring_up_keeps_preset_resources_and_does_nothing_for_a_drive_without_functions() {
         let mut preset = functions(0, true, (false, 4));
         preset.preset = true;
         let online = |controller| Step::Virtualize { controller, action: Virtualization::Online };

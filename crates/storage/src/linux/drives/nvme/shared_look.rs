@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-/// A slow observation that many callers want at the same time. One observation serves all callers that called before it
-/// began, because it sees all changes that they made before the call. A caller that calls while an observation runs
-/// waits for the next observation.
+/// A slow observation that many callers want at the same time. One observation serves all callers that called before
+/// the observation began, because it sees every change that these callers made before their calls. A caller that calls
+/// while an observation runs waits for the next observation.
 #[derive(Debug)]
 pub(super) struct SharedLook<T> {
     begun: AtomicU64,
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_caller_gets_a_new_observation() {
+    fn calls_one_after_another_each_get_a_new_observation() {
         let bench = Bench::default();
         for truth in 1..4 {
             bench.truth.store(truth, Ordering::SeqCst);

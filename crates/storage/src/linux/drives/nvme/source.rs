@@ -53,8 +53,8 @@ impl Source {
         Ok(self.behind_switches())
     }
 
-    /// Returns a device that is plugged in and has not reported its NQN, if there is one: it may be any
-    /// drive that is missing.
+    /// Returns the name of a plugged-in device that has not reported its NQN, if there is such a device. Any absent
+    /// drive may be that device.
     pub(super) fn device_without_nqn(&self, sysfs: &Sysfs) -> io::Result<Option<String>> {
         if self.switches.has_switches()? {
             Ok(self.switches.device_without_nqn())

@@ -30,9 +30,8 @@ impl Status {
         self.0 & 0x7ff
     }
 
-    /// Returns whether the drive refused the command before it changed anything, so that a retry would fail too. Any
-    /// other error (an internal error, an abort, a lost path) may be reported although the work was done (Base
-    /// 3.3.3.2.1, figures 93 to 97).
+    /// Returns whether the drive certainly refused the command before it changed anything. Any other error (an internal
+    /// error, an abort, a lost path) may be reported although the work was done (Base 3.3.3.2.1, figures 93 to 97).
     pub(super) fn is_refusal(self) -> bool {
         let code = self.code();
         matches!(code, code::INVALID_OPCODE | code::INVALID_FIELD | code::INVALID_NAMESPACE)
@@ -73,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_code_includes_its_type() {
+    fn code_includes_the_type_and_no_flags() {
         for (word, code) in [
             (0x0002, code::INVALID_FIELD),
             (0x4002, code::INVALID_FIELD),

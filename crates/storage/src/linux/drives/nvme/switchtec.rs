@@ -6,13 +6,14 @@
 //!                                     └─ reset, online, bind: every virtual function at its host
 //! ```
 //! # Guarantees
-//! * A PAX id identifies a switch, and an NQN identifies a drive; device names and function numbers are looked up
-//!   before each use.
-//! * A drive is brought up only if each of its functions is either unbound or bound to the right host.
+//! * A switch is identified by its PAX id, and a drive by its NQN. Device names and function numbers may change, so
+//!   they are looked up again before each use.
+//! * The virtual functions of a drive are brought online only if each of them is either unbound or bound to the right
+//!   host.
 //! * Every wait has a deadline: the wait for a tunnel, for an answer, for a command.
 //!
 //! # Caveats
-//! A switch takes one command at a time: during an erasure on one of its drives, its other drives wait.
+//! A switch takes one command at a time: during an erasure on one of its drives, commands to its other drives wait.
 //! `docs/develop/hardware.md` lists which parts were tested, and on which hardware.
 
 mod behind;

@@ -53,7 +53,7 @@ impl ControllerNode {
             .filter(|found| !found.serial.is_empty())
     }
 
-    /// Returns whether this drive is in the slot where `other` was last seen.
+    /// Returns whether this drive is another drive than `other`, and is in the slot where `other` was last seen.
     pub(super) fn took_the_place_of(&self, other: &SlotAndSerial) -> bool {
         self.slot_and_serial()
             .is_some_and(|own| own.slot == other.slot && own.serial != other.serial)

@@ -44,14 +44,14 @@ fn an_absent_drive_keeps_its_namespaces_and_has_no_free_bytes() {
 }
 
 #[test]
-fn a_node_without_drives_has_none() {
+fn inventory_is_empty_on_a_node_without_drives() {
     let (state, sysfs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let inventory = drives(state.path(), sysfs.path()).inventory().unwrap();
     assert!(inventory.drives.is_empty() && inventory.namespaces.is_empty());
 }
 
 #[test]
-fn a_ledger_that_cannot_be_read_is_the_fault_of_its_drive_and_of_no_other() {
+fn an_unreadable_ledger_makes_only_its_own_drive_faulty_and_is_not_overwritten() {
     let (state, sysfs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let drives = drives(state.path(), sysfs.path());
     plug(sysfs.path(), "drive0", "A", "3");
@@ -151,7 +151,7 @@ fn a_drive_whose_nqn_is_no_file_name_has_a_ledger() {
 }
 
 #[test]
-fn an_ignored_drive_is_logged() {
+fn a_drive_of_a_model_that_is_not_configured_is_left_out_and_logged() {
     let (state, sysfs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let models = vec!["KCM7".to_owned()];
     let drives = NvmeDrives { models, ..drives(state.path(), sysfs.path()) };
@@ -163,7 +163,7 @@ fn an_ignored_drive_is_logged() {
 }
 
 #[test]
-fn namespaces_of_a_present_drive_are_not_forgotten() {
+fn forget_namespace_is_refused_while_the_drive_is_plugged_in() {
     let (state, sysfs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let drives = drives(state.path(), sysfs.path());
     plug(sysfs.path(), "drive0", "A", "3");
@@ -179,7 +179,8 @@ fn namespaces_of_a_present_drive_are_not_forgotten() {
         .unwrap();
     let refused = drives.apply(&forget(&id, allocation)).unwrap_err();
     assert!(matches!(refused, StepError::Changed(_)), "{refused}");
-    // A change of a ledger that fails, for example because the disk is full, leaves the ledger's contents as they were.
+    // The directory in place of the ledger's temporary file makes the next write of the ledger fail, like a full disk;
+    // the observation must succeed nevertheless.
     let in_the_way = drives.ledgers.path(&id.subsystem).with_extension("new");
     fs::create_dir(in_the_way).unwrap();
     let inventory = drives.inventory().unwrap();
@@ -190,7 +191,7 @@ fn namespaces_of_a_present_drive_are_not_forgotten() {
 }
 
 #[test]
-fn a_drive_gets_no_command_while_a_change_has_not_ended() {
+fn an_observation_sends_no_command_to_a_drive_while_a_change_of_it_has_not_ended() {
     let (state, sysfs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let changes = BoundedCalls::of_changes(Duration::from_millis(50));
     let drives = NvmeDrives { changes, ..drives(state.path(), sysfs.path()) };
@@ -210,7 +211,7 @@ fn a_drive_gets_no_command_while_a_change_has_not_ended() {
     assert!(!fault().contains("change"), "the drive gets commands again: {}", fault());
 }
 
-/// Creates the sysfs entries of a drive in a slot. No device exists that would answer commands to the drive.
+/// Creates the sysfs entries of a drive in a slot. Commands to the drive fail, because it has no device node in `/dev`.
 fn plug(sysfs: &Path, drive: &str, serial: &str, slot: &str) {
     let put = |file: &str, text: &str| {
         let path = sysfs.join(file);

@@ -142,7 +142,7 @@ fn a_hanging_drive_hides_only_its_temperature() {
 }
 
 #[test]
-fn a_threshold_of_zero_kelvin_is_no_threshold() {
+fn degrees_returns_none_for_a_threshold_of_zero_kelvin() {
     assert_eq!(degrees(Some("-273150".into())), None);
     assert_eq!(degrees(Some("-20000".into())), Some(-20));
 }

@@ -75,8 +75,8 @@ pub(in super::super) const EVERY_NAMESPACE: u32 = u32::MAX;
 pub(super) const QUICK: Duration = Duration::from_secs(10);
 /// Deadline of creation and deletion, which take real drives many seconds.
 pub(super) const SLOW: Duration = Duration::from_secs(120);
-/// Deadline of an erasure, which takes many minutes on drives without cryptographic erase. After an interruption, an
-/// erasure starts again from the beginning.
+/// Deadline of an erasure, which takes many minutes on drives without cryptographic erase. The deadline is long because
+/// an interrupted erasure must start again from the beginning.
 pub(in super::super) const ERASE: Duration = Duration::from_secs(3600);
 /// Deadline of a change: longer than the deadline of the drive's slowest command.
 pub(in super::super) const CHANGE: Duration = SLOW.saturating_add(Duration::from_secs(30));

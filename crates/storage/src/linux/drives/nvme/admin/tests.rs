@@ -60,7 +60,7 @@ fn an_erasure_has_the_longest_timeout() {
 }
 
 #[test]
-fn a_namespace_is_created_thick_and_shared() {
+fn create_allocates_all_blocks_and_lets_several_controllers_share_the_namespace() {
     let (command, data) = sent(|admin| assert_eq!(admin.create(131_072, 4).unwrap(), 5));
     assert_eq!((command.opcode, command.nsid, command.cdw10), (0x0d, 0, 0));
     assert_eq!(data[..16], [131_072_u64.to_le_bytes(), 131_072_u64.to_le_bytes()].concat());

@@ -17,7 +17,8 @@ impl NvmeDrive {
         let controller = self.settle()?;
         self.require_ours(&self.require_existing(nsid)?)?;
         let wanted = self.controllers(&controller, &self.secondaries()?).controller(endpoint)?;
-        // Record the name first: the agent withdraws access that has no recorded name.
+        // Record the name before the attachment. After a crash in between, the agent would otherwise find access
+        // without a recorded name, and withdraw it.
         self.ledger.record_host(nsid, endpoint.number(), node).map_err(DriveError::Ledger)?;
         self.ask("attach the namespace", self.admin.attach(nsid, wanted))
     }

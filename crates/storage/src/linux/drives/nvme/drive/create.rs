@@ -94,8 +94,7 @@ impl NvmeDrive {
         Ok(Created { nsid, to_zero: !whole })
     }
 
-    /// Adopts a namespace without a record: records it as a namespace of `allocation`. From then on
-    /// its NGUID identifies it.
+    /// Adopts a namespace without a record: records it, with its NGUID, as a namespace of `allocation`.
     pub(in super::super) fn adopt(
         &self,
         nsid: u32,
@@ -126,8 +125,8 @@ impl NvmeDrive {
     }
 
     /// Returns the error of a failed creation. Drops the recorded intent when the drive refused the command or did not
-    /// get it, because then the drive created no namespace. When the drive did not answer, or failed midway, the intent
-    /// stays until the next observation shows whether the namespace exists.
+    /// get the command, because then the drive created no namespace. When the drive did not answer or failed while it
+    /// executed the command, the intent stays until the next observation shows whether the namespace exists.
     fn creation_failed(
         &self,
         allocation: AllocationId,
@@ -150,8 +149,8 @@ impl NvmeDrive {
         }
     }
 
-    /// Describes a refusal that the numbers reported by the drive do not explain, so that another
-    /// observation would not help.
+    /// Describes the refusal of a drive that reports enough room. Another observation would report the same room, so
+    /// that the allocation must not be tried again on this drive.
     fn refused(&self, size: u64, why: &AdminError) -> Result<RoomRefused> {
         let (controller, namespaces) = self.room(size)?;
         Ok(RoomRefused {

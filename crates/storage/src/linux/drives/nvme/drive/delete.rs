@@ -22,8 +22,8 @@ impl NvmeDrive {
         if let Some(namespace) = self.find(nsid)? {
             self.require_owner(&namespace, allocation)?;
             self.erase(&namespace, &controller)?;
-            // Delete an erased namespace even when the caller has stopped waiting: the namespace is useless, and no
-            // second request is needed then.
+            // Delete the erased namespace even when the caller has stopped waiting: it holds no data, and the caller
+            // then need not request the deletion again.
             return to_the_end(|| self.delete_erased(&namespace, allocation));
         }
         self.ledger.record_deleted(nsid, allocation).map_err(DriveError::Ledger)

@@ -38,7 +38,7 @@ impl Bench {
         Self { simulated, state: tempfile::tempdir().unwrap() }
     }
 
-    /// Starts an agent that knows nothing but the ledger on disk.
+    /// Returns the drive as an agent sees it that has just started and knows only the ledger on disk.
     fn start(&self) -> NvmeDrive {
         let ledger = Ledger::open(self.state.path(), &nqn()).unwrap();
         let admin = Admin::new(self.simulated.queue(WAY.get()));
@@ -132,7 +132,7 @@ fn commands_beside(others: u32) -> u32 {
 }
 
 #[test]
-fn other_namespaces_on_a_drive_do_not_add_commands() {
+fn the_number_of_commands_for_a_namespace_does_not_depend_on_the_drives_other_namespaces() {
     assert_eq!(commands_beside(1), commands_beside(12));
 }
 
@@ -182,9 +182,9 @@ fn an_erased_namespace_is_erased_again_only_after_an_attachment() {
     }
 }
 
-/// A drive may take longer for an erasure than the caller waits for it.
+/// A drive may take longer for an erasure than the caller waits: the caller then gives up, that is, it stops waiting.
 #[test]
-fn a_deletion_continues_when_its_caller_gave_up_during_the_erasure() {
+fn delete_completes_after_its_caller_stopped_waiting_during_the_erasure() {
     let bench = Bench::new(17);
     let drive = bench.start();
     drive.create(allocation(0), wanted_size(MIB), 1).unwrap();
@@ -198,7 +198,8 @@ fn a_deletion_continues_when_its_caller_gave_up_during_the_erasure() {
 }
 
 #[test]
-fn a_deletion_given_up_before_the_erasure_leaves_no_host_attached() {
+fn delete_detaches_every_host_and_erases_nothing_when_its_caller_stops_waiting_before_the_erasure()
+{
     let bench = Bench::new(17);
     let drive = bench.start();
     drive.create(allocation(0), wanted_size(MIB), 1).unwrap();
@@ -213,7 +214,7 @@ fn a_deletion_given_up_before_the_erasure_leaves_no_host_attached() {
 }
 
 #[test]
-fn a_namespace_that_took_the_nsid_before_the_erasure_is_not_erased() {
+fn delete_does_not_erase_another_namespace_that_got_the_nsid_before_the_erasure() {
     let bench = Bench::new(17);
     let drive = bench.start();
     drive.create(allocation(0), wanted_size(MIB), 1).unwrap();
@@ -228,7 +229,7 @@ fn a_namespace_that_took_the_nsid_before_the_erasure_is_not_erased() {
 }
 
 #[test]
-fn a_namespace_deleted_during_an_observation_is_not_an_error() {
+fn look_succeeds_when_a_namespace_is_deleted_meanwhile() {
     let bench = Bench::new(17);
     let drive = bench.start();
     drive.create(allocation(0), wanted_size(MIB), 1).unwrap();
@@ -253,7 +254,7 @@ fn a_drive_with_another_nqn_is_refused() {
 }
 
 #[test]
-fn a_drive_that_formats_all_namespaces_at_once_is_not_formatted() {
+fn delete_fails_on_a_drive_that_erases_all_namespaces_at_once() {
     for bits in [0b01, 0b10, 0b11] {
         let bench = Bench::new(17);
         let drive = bench.start();
@@ -267,7 +268,7 @@ fn a_drive_that_formats_all_namespaces_at_once_is_not_formatted() {
 }
 
 #[test]
-fn a_namespace_that_took_the_nsid_while_another_was_deleted_stays() {
+fn delete_keeps_another_namespace_that_got_the_nsid_while_the_deletion_waited() {
     let bench = Bench::new(17);
     let drive = Arc::new(bench.start());
     drive.create(allocation(0), wanted_size(MIB), 1).unwrap();
@@ -285,7 +286,7 @@ fn a_namespace_that_took_the_nsid_while_another_was_deleted_stays() {
 }
 
 #[test]
-fn a_creation_given_up_while_it_waited_creates_nothing() {
+fn create_creates_nothing_when_its_caller_stops_waiting_before_its_turn() {
     let bench = Bench::new(17);
     let drive = Arc::new(bench.start());
     let turn = drive.ledger.turn();
@@ -303,7 +304,7 @@ fn a_creation_given_up_while_it_waited_creates_nothing() {
 }
 
 #[test]
-fn a_crash_around_create_leaks_nothing() {
+fn a_namespace_left_by_a_crash_during_create_is_found_and_deleted() {
     for (lost, there) in [(Lost::Before, 0), (Lost::After, 1), (Lost::Cancelled, 1)] {
         let bench = Bench::new(17);
         bench.plant(MIB);
@@ -325,7 +326,7 @@ fn a_crash_around_create_leaks_nothing() {
 }
 
 #[test]
-fn a_namespace_that_took_the_nsid_of_ours_is_not_ours() {
+fn a_namespace_with_the_nsid_of_a_recorded_namespace_but_another_nguid_is_foreign() {
     let bench = Bench::new(17);
     let drive = bench.start();
     drive.create(allocation(0), wanted_size(MIB), 1).unwrap();
@@ -340,7 +341,7 @@ fn a_namespace_that_took_the_nsid_of_ours_is_not_ours() {
 }
 
 #[test]
-fn foreign_namespaces_are_shown_and_left_alone() {
+fn foreign_namespaces_are_listed_but_cannot_be_deleted_or_detached() {
     let bench = Bench::new(17);
     bench.plant(MIB);
     let drive = bench.start();
@@ -350,7 +351,7 @@ fn foreign_namespaces_are_shown_and_left_alone() {
 }
 
 #[test]
-fn unrecorded_access_has_the_name_of_its_endpoint_and_can_be_withdrawn() {
+fn a_host_without_a_recorded_name_has_the_name_of_its_endpoint_and_can_be_detached() {
     let bench = Bench::new(17);
     let drive = bench.start();
     drive.create(allocation(0), wanted_size(MIB), 1).unwrap();
@@ -361,7 +362,7 @@ fn unrecorded_access_has_the_name_of_its_endpoint_and_can_be_withdrawn() {
 }
 
 #[test]
-fn a_name_belongs_to_its_latest_host_and_the_former_gets_the_name_of_its_endpoint() {
+fn attach_gives_a_name_to_the_new_host_and_its_former_host_gets_the_name_of_its_endpoint() {
     let bench = Bench::new(17);
     let drive = bench.start();
     drive.create(allocation(0), wanted_size(MIB), 1).unwrap();
@@ -386,7 +387,7 @@ fn a_creation_on_a_full_drive_fails_with_its_free_bytes() {
 }
 
 #[test]
-fn a_drive_without_free_identifiers_is_recognised_and_a_refusal_contains_the_drives_numbers() {
+fn create_fails_without_free_nsids_and_reports_the_drives_numbers_when_the_drive_refuses() {
     let bench = Bench::new(17);
     let drive = bench.start();
     bench.simulated.state().most = 1;
@@ -415,7 +416,7 @@ fn a_drive_without_free_identifiers_is_recognised_and_a_refusal_contains_the_dri
 }
 
 #[test]
-fn blocks_that_may_hold_old_data_count_only_once_they_are_zero() {
+fn a_namespace_that_may_hold_old_data_is_partial_until_it_is_zeroed() {
     let bench = Bench::new(17);
     bench.simulated.state().reads_zero = false;
     let drive = bench.start();
@@ -431,7 +432,7 @@ fn blocks_that_may_hold_old_data_count_only_once_they_are_zero() {
 }
 
 #[test]
-fn a_drive_without_nguids_is_refused_and_its_namespace_deleted() {
+fn create_fails_on_a_drive_without_nguids_and_deletes_the_new_namespace() {
     let bench = Bench::new(17);
     bench.simulated.state().gives_nguid = false;
     let error = bench.start().create(allocation(0), wanted_size(MIB), 1).unwrap_err();
@@ -440,7 +441,7 @@ fn a_drive_without_nguids_is_refused_and_its_namespace_deleted() {
 }
 
 #[test]
-fn a_host_without_a_virtual_function_is_refused_with_its_endpoint() {
+fn attach_fails_for_a_host_without_a_virtual_function_and_names_the_endpoint() {
     let bench = Bench::new(4);
     let drive = bench.start();
     drive.create(allocation(0), wanted_size(MIB), 1).unwrap();
@@ -467,7 +468,7 @@ fn warnings_of_a_drive_are_reported_and_cleared() {
 }
 
 #[test]
-fn a_namespace_without_a_record_is_adopted_only_with_its_size() {
+fn adopt_accepts_a_namespace_without_a_record_only_if_its_size_matches() {
     let bench = Bench::new(17);
     bench.start().create(allocation(0), wanted_size(MIB), 1).unwrap();
     bench.simulated.state().namespaces.get_mut(&1).unwrap().attached.insert(1);
@@ -491,7 +492,7 @@ fn a_namespace_without_a_record_is_adopted_only_with_its_size() {
 }
 
 #[test]
-fn a_namespace_with_a_record_of_another_is_never_adopted() {
+fn adopt_refuses_a_namespace_whose_nsid_is_recorded_with_another_nguid() {
     let bench = Bench::new(17);
     bench.start().create(allocation(0), wanted_size(MIB), 1).unwrap();
     bench.simulated.state().namespaces.clear();
@@ -504,7 +505,7 @@ fn a_namespace_with_a_record_of_another_is_never_adopted() {
 }
 
 #[test]
-fn a_replaced_namespace_is_deleted_with_its_allocation_and_not_before() {
+fn a_namespace_recorded_as_replaced_stays_until_its_allocation_deletes_it() {
     let bench = Bench::new(17);
     bench.start().create(allocation(0), wanted_size(MIB), 1).unwrap();
     // The drive is not plugged in: the agent has only its ledger.
@@ -544,23 +545,23 @@ mod through_a_switch {
         a_namespace_is_created_attached_detached_erased_and_deleted,
         a_namespace_is_not_deleted_before_it_was_erased,
         an_erased_namespace_is_erased_again_only_after_an_attachment,
-        a_deletion_continues_when_its_caller_gave_up_during_the_erasure,
-        a_deletion_given_up_before_the_erasure_leaves_no_host_attached,
-        a_crash_around_create_leaks_nothing,
-        a_namespace_that_took_the_nsid_before_the_erasure_is_not_erased,
-        a_namespace_deleted_during_an_observation_is_not_an_error,
-        a_namespace_that_took_the_nsid_of_ours_is_not_ours,
-        foreign_namespaces_are_shown_and_left_alone,
-        unrecorded_access_has_the_name_of_its_endpoint_and_can_be_withdrawn,
+        delete_completes_after_its_caller_stopped_waiting_during_the_erasure,
+        delete_detaches_every_host_and_erases_nothing_when_its_caller_stops_waiting_before_the_erasure,
+        a_namespace_left_by_a_crash_during_create_is_found_and_deleted,
+        delete_does_not_erase_another_namespace_that_got_the_nsid_before_the_erasure,
+        look_succeeds_when_a_namespace_is_deleted_meanwhile,
+        a_namespace_with_the_nsid_of_a_recorded_namespace_but_another_nguid_is_foreign,
+        foreign_namespaces_are_listed_but_cannot_be_deleted_or_detached,
+        a_host_without_a_recorded_name_has_the_name_of_its_endpoint_and_can_be_detached,
         a_creation_on_a_full_drive_fails_with_its_free_bytes,
-        a_drive_without_free_identifiers_is_recognised_and_a_refusal_contains_the_drives_numbers,
-        blocks_that_may_hold_old_data_count_only_once_they_are_zero,
-        a_drive_without_nguids_is_refused_and_its_namespace_deleted,
-        a_host_without_a_virtual_function_is_refused_with_its_endpoint,
+        create_fails_without_free_nsids_and_reports_the_drives_numbers_when_the_drive_refuses,
+        a_namespace_that_may_hold_old_data_is_partial_until_it_is_zeroed,
+        create_fails_on_a_drive_without_nguids_and_deletes_the_new_namespace,
+        attach_fails_for_a_host_without_a_virtual_function_and_names_the_endpoint,
         warnings_of_a_drive_are_reported_and_cleared,
-        a_namespace_without_a_record_is_adopted_only_with_its_size,
-        a_namespace_with_a_record_of_another_is_never_adopted,
-        a_replaced_namespace_is_deleted_with_its_allocation_and_not_before,
-        other_namespaces_on_a_drive_do_not_add_commands,
+        adopt_accepts_a_namespace_without_a_record_only_if_its_size_matches,
+        adopt_refuses_a_namespace_whose_nsid_is_recorded_with_another_nguid,
+        a_namespace_recorded_as_replaced_stays_until_its_allocation_deletes_it,
+        the_number_of_commands_for_a_namespace_does_not_depend_on_the_drives_other_namespaces,
     }
 }

@@ -21,8 +21,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Attributes each namespace without a record to the intent that it matches, and drops the other intents. Intents
-    /// are from a previous agent, so only a namespace that exists at the first call can belong to one of them.
+    /// Attributes each namespace without a record to the intent that it matches, and drops the other intents. The
+    /// intents are from an agent that has ended, so no namespace that belongs to one of them can appear later.
     pub(super) fn settle(&self, found: &[Found]) -> io::Result<()> {
         let intents = self.file.lock().intents.clone();
         for intent in intents {

@@ -17,7 +17,7 @@ fn nqn() -> Nqn {
 }
 
 #[test]
-fn a_created_namespace_is_ours_by_its_nguid_also_after_a_restart() {
+fn a_recorded_namespace_is_recognised_by_its_nguid_after_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let ledger = Ledger::open(directory.path(), &nqn()).unwrap();
     ledger.intend(allocation(0), two_drive_request(4096), &[], 1).unwrap();
@@ -104,7 +104,7 @@ fn every_nqn_has_a_ledger_file_of_its_own() {
 }
 
 #[test]
-fn a_ledger_that_cannot_be_read_is_an_error_and_not_empty() {
+fn open_fails_for_a_malformed_ledger() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join(format!("{}.json", nqn())), "{").unwrap();
     assert!(Ledger::open(directory.path(), &nqn()).is_err());

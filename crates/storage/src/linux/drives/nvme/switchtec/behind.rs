@@ -31,7 +31,7 @@ pub(super) struct Pace {
     pub(super) tunnel: Patience,
     /// Time after its reset in which a function cannot be used (PCI Express Base Specification, 6.6.2).
     pub(super) reset: Duration,
-    /// Maximum age of a scan of a switch that is used again instead of a new scan.
+    /// Maximum age of the last scan of a switch that is still used instead of a new scan.
     pub(super) fresh: Duration,
 }
 
@@ -51,10 +51,11 @@ pub(in super::super) struct Behind {
     pub(super) slot: Slot,
     /// PDFID of the drive's physical function.
     pub(super) physical: u16,
-    /// A number that changes each time the slot is seen empty, with another device, or with a drive whose functions are
-    /// unbound from their hosts.
+    /// A number that changes when a scan finds that the slot has lost its drive, has another drive, or has a drive
+    /// whose functions are no longer bound to their hosts.
     pub(super) generation: u32,
-    /// Both switches, by PAX id: the switch of a host binds functions to that host.
+    /// Both switches, in the order of their PAX ids. Both are needed, because the switch into which a host is plugged
+    /// binds functions to that host.
     pub(super) switches: Arc<[Arc<Switch>; 2]>,
     pub(super) pace: Pace,
 }
@@ -89,8 +90,8 @@ impl Behind {
         Admin::new(Box::new(tunnel))
     }
 
-    /// Brings the drive's virtual functions online, and binds each to its host. Changes nothing on a drive whose
-    /// functions do not match its slot.
+    /// Brings the drive's virtual functions online, and binds each to its host. Changes nothing on a drive that has too
+    /// few functions or a function that is bound to a wrong host.
     pub(in super::super) fn make_ready(&self, nqn: &Nqn, admin: &Admin) -> Result<(), Fault> {
         let functions = self.functions()?;
         let slot_fault = |error: SlotError| error.to_string();
@@ -117,8 +118,8 @@ impl Behind {
         Ok(())
     }
 
-    /// Fails when a host's function is not bound to that host: a namespace attached to that function would reach
-    /// another host, or none.
+    /// Fails when the virtual function of the host at `endpoint` is not bound to that host: a namespace attached to the
+    /// function would be reached by another host, or by none.
     pub(in super::super) fn check_bound(&self, endpoint: Endpoint) -> Result<(), Fault> {
         let functions = self.functions()?;
         let unbound =
@@ -158,7 +159,8 @@ impl Behind {
             admin.virtualize(controller, action).map_err(chain)?;
         }
         if !steps.is_empty() {
-            // nnf-ec, too, takes a drive out of service when a function stays offline.
+            // The whole drive counts as faulty when one of its functions stays offline, as in nnf-ec, the earlier
+            // software of rabbits.
             if let Some(function) = first_offline(&admin.secondaries().map_err(fault)?) {
                 return Err(format!("virtual function {function} does not come online"));
             }

@@ -9,8 +9,8 @@ use super::{
 };
 use crate::desired::Endpoint;
 
-/// The drive's functions do not match its slot. The agent then changes nothing on the drive: a namespace attached for
-/// one host would reach another host, or none.
+/// The drive has too few functions, or a function is bound to a wrong host. The agent then changes nothing on the
+/// drive: a namespace attached for one host would be reached by another host, or by none.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(super) enum SlotError {
     #[error(
@@ -99,7 +99,8 @@ mod tests {
     }
 
     #[test]
-    fn each_host_gets_the_function_of_its_number() {
+    fn missing_bindings_assigns_function_one_to_the_rabbit_and_the_next_functions_to_the_computes()
+    {
         let slot = slots(1)[0];
         let missing = missing_bindings(&slot, &functions(17)).unwrap();
         assert_eq!(missing.len(), 17);
@@ -115,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn bound_functions_and_surplus_functions_are_left_alone() {
+    fn missing_bindings_leaves_out_bound_and_surplus_functions() {
         let slot = slots(0)[3];
         let mut all = functions(32);
         for binding in missing_bindings(&slot, &all).unwrap() {
@@ -145,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_functions_are_counted() {
+    fn missing_bindings_fails_with_the_number_of_functions_when_there_are_too_few() {
         let slot = slots(0)[0];
         let none = missing_bindings(&slot, &functions(0));
         assert_eq!(none, Err(SlotError::NoVirtualFunctions { label: 8 }));

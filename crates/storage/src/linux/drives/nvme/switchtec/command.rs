@@ -43,8 +43,8 @@ impl fmt::Display for Command {
     }
 }
 
-/// The return code with which a switch refuses a command (switchtec-user, `inc/switchtec/errors.h`). The other return
-/// codes of the fabric commands are not public.
+/// The return code with which a switch refuses a command. The known codes are from switchtec-user,
+/// `inc/switchtec/errors.h`; the fabric commands also return codes that are not public.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Refusal(pub(super) u32);
 

@@ -14,7 +14,8 @@ use super::{
     },
 };
 
-/// Maximum dwords of a dump. A longer dump cannot describe a single drive, which has at most some hundred functions.
+/// Maximum dwords of a dump that this module accepts. The dump of one drive is never longer, because a drive has at
+/// most some hundred functions.
 const MOST_DWORDS: usize = 0x4000;
 
 /// The device at a port.
@@ -201,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_may_be_empty_or_have_another_device() {
+    fn read_recognises_empty_ports_and_devices_that_are_no_drives() {
         assert_eq!(read(&dump(2, &[])).unwrap(), Plugged::Nothing);
         assert!(matches!(read(&dump(1, &[])).unwrap(), Plugged::Other(_)));
         let mut card = entry(0, 1);

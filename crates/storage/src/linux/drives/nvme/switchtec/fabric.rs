@@ -93,8 +93,8 @@ impl Fabric {
         }
     }
 
-    /// Returns whether this node has switches. Once true, the answer stays true: a rabbit whose switches do not answer
-    /// must not count as a node without switches.
+    /// Returns whether this node has switches, or had switches at an earlier call: a rabbit whose switches no longer
+    /// answer must not count as a node without switches.
     pub(in super::super) fn has_switches(&self) -> io::Result<bool> {
         if !self.has_switches.load(Ordering::Relaxed) && self.devices.names()?.is_empty() {
             return Ok(false);
@@ -113,7 +113,8 @@ impl Fabric {
         })
     }
 
-    /// Returns a switch that did not answer in its last scan, or a slot whose drive did not answer, if there is one.
+    /// Returns the name of a slot whose drive did not answer in the last scan, or of a switch that did not answer in
+    /// its last scan; `None` if all answered.
     pub(in super::super) fn device_without_nqn(&self) -> Option<String> {
         (0_u8..).zip(&self.scans).find_map(|(pax, scan)| {
             let scan = scan.lock();

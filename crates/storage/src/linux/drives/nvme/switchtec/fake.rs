@@ -1,8 +1,8 @@
 //! Simulates two switches in memory, with drives in their slots.
 //!
-//! No emulator has such a switch. This simulation does what the firmware should do according to the sources of
-//! [`super::wire`], and refuses what it should refuse; it was not compared with a real switch. The sources do not give
-//! the codes of refusals, so the simulation uses codes of its own.
+//! No emulator has such a switch. This simulation accepts and refuses commands as the firmware should according to the
+//! sources of [`super::wire`]; it was not compared with a real switch. The sources do not give the codes of refusals,
+//! so the simulation uses codes of its own.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -46,7 +46,8 @@ impl Recorded {
 }
 
 impl Record {
-    /// Appends a line. If the disk is full, warns once and not for each of a thousand commands.
+    /// Appends a line. Warns about the first of several failed writes only, because the disk may be full for thousands
+    /// of commands.
     fn add(&mut self, line: &str) {
         let written = self.file.write_all(line.as_bytes());
         if let (Err(error), false) = (&written, self.has_gap) {
@@ -112,8 +113,9 @@ fn hex(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 pub(super) mod replay {
-    //! Replays a record in place of the devices: any command but the next command of the record is an error. Only the
-    //! PAX id may be read at any time, because every search for another switch reads it.
+    //! Replays a record in place of the devices. Every command must be the next command of the record; any other
+    //! command is an error. The only exception is the command that reads the PAX id: it is allowed at any time, because
+    //! every search for a switch sends it to all devices.
 
     use std::collections::{BTreeMap, VecDeque};
 
@@ -225,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recorded_replay_equals_the_record() {
+    fn recording_a_replay_writes_the_same_record_again() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("switches");
         let replayed = Replayed::new(RECORD);

@@ -19,7 +19,8 @@ const QUICK: Duration = Duration::from_secs(5);
 
 pub(super) type Result<T> = std::result::Result<T, SwitchError>;
 
-/// A switch. Its PAX id identifies it, because its device may come back under another name.
+/// A switch. It is identified by its PAX id and not by its device name, because the device may come back under another
+/// name.
 #[derive(Debug)]
 pub(super) struct Switch {
     pub(super) pax: u8,
@@ -47,7 +48,7 @@ impl Switch {
         LockedSwitch::begin(self, way)
     }
 
-    /// Returns whether another thread has locked the switch; if so, the switch is present.
+    /// Returns whether another thread has locked the switch, for example because a command runs.
     pub(super) fn is_busy(&self) -> bool {
         matches!(self.way.try_lock(), Err(TryLockError::WouldBlock))
     }

@@ -72,7 +72,7 @@ fn at(index: u8) -> Port {
 }
 
 #[test]
-fn drives_are_in_their_slots_whatever_the_devices_are_called() {
+fn drives_are_found_in_the_same_slots_after_the_switches_device_names_changed() {
     let (chassis, _) = chassis(&[0, 8, 9, 17]);
     let before = places(&fabric(&chassis).drives());
     let expected: Vec<_> = [0, 8, 9, 17].map(|index| (index, nqn(index).to_string())).into();
@@ -82,7 +82,7 @@ fn drives_are_in_their_slots_whatever_the_devices_are_called() {
 }
 
 #[test]
-fn a_switch_that_gets_another_name_is_the_same_switch() {
+fn drives_stay_known_while_their_switches_are_silent_and_come_back_under_other_names() {
     let (chassis, _) = chassis(&[0, 9]);
     let fabric = fabric(&chassis);
     assert_eq!(fabric.drives().len(), 2);
@@ -96,7 +96,7 @@ fn a_switch_that_gets_another_name_is_the_same_switch() {
 }
 
 #[test]
-fn a_node_has_a_fabric_once_a_switch_was_seen() {
+fn has_switches_stays_true_after_a_switch_was_seen_once() {
     let (chassis, _) = chassis(&[]);
     let fabric = fabric(&chassis);
     let devices = std::mem::take(&mut chassis.state().devices);
@@ -142,7 +142,7 @@ fn a_tunnel_that_never_opens_times_out() {
 }
 
 #[test]
-fn a_physical_function_is_not_reset_through_a_switch() {
+fn reset_through_a_tunnel_always_fails() {
     let error = super::fake::tunnel_to(&drive(0, 17)).reset().unwrap_err();
     let why = std::error::Error::source(&error).unwrap().to_string();
     assert!(why.contains("not reset"), "{why}");
@@ -186,7 +186,7 @@ fn preset_functions_get_neither_a_reset_nor_resources() {
 }
 
 #[test]
-fn a_drive_with_too_few_functions_is_not_bound() {
+fn make_ready_fails_and_binds_nothing_on_a_drive_with_too_few_functions() {
     for (functions, text) in [(0, "shows no virtual functions"), (16, "shows 16 virtual functions")]
     {
         let (chassis, _) = chassis(&[]);
@@ -258,7 +258,7 @@ fn functions_that_go_offline_are_brought_up_again() {
 }
 
 #[test]
-fn exchanged_drives_are_not_replaced_before_all_drives_answered() {
+fn a_drive_counts_as_replaced_only_after_all_plugged_in_drives_reported_their_nqns() {
     let (chassis, drives) = chassis(&[0]);
     let state = tempfile::tempdir().unwrap();
     let rabbit = Rabbit::start(&chassis, state.path());
@@ -407,7 +407,7 @@ fn an_allocation_is_created_attached_and_deleted_behind_the_switches() {
 }
 
 #[test]
-fn an_answer_that_is_lost_on_its_way_through_the_switch_leaks_nothing() {
+fn a_namespace_whose_creation_answer_was_lost_in_the_switch_is_found_and_deleted() {
     for lost in [Lost::Before, Lost::After] {
         let (chassis, drives) = chassis(&[0]);
         let state = tempfile::tempdir().unwrap();
@@ -425,7 +425,7 @@ fn an_answer_that_is_lost_on_its_way_through_the_switch_leaks_nothing() {
 }
 
 #[test]
-fn a_silent_switch_keeps_its_namespaces_and_other_drives_continue() {
+fn namespaces_behind_a_silent_switch_stay_listed_and_drives_behind_the_other_switch_work() {
     let (chassis, drives) = chassis(&[0, 9]);
     let state = tempfile::tempdir().unwrap();
     let rabbit = Rabbit::start(&chassis, state.path());

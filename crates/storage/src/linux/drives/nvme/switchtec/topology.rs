@@ -1,4 +1,5 @@
-//! The wiring of a rabbit: the device at each port of each switch. No switch reports this.
+//! The wiring of a rabbit: the device at each port of each switch. The wiring is fixed here, because no switch reports
+//! it.
 //!
 //! Source: NearNodeFlash/nnf-ec, `pkg/manager-fabric/config_default.yaml`. For each host, the logical ports of the
 //! drives have the same order as the drives' physical ports.
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn every_host_is_found_by_its_port_and_has_one_function() {
+    fn host_at_returns_the_host_of_each_host_port() {
         assert_eq!(hosts().count(), 17);
         for host in hosts() {
             let seat = seat(host, &slot(3)).unwrap();

@@ -82,7 +82,7 @@ impl Transport for DeviceFile {
         let mut buffer = [0; PAYLOAD + 4];
         let sent = frame(&mut buffer, word, request)?;
         check_complete(self.0.write(sent)?, sent.len())?;
-        // Wait here with a deadline, because a read would wait for the switch without end.
+        // Wait here, with a deadline: the read below alone would wait for the switch without end.
         wait(&self.0, within)?;
         let received = buffer
             .get_mut(..reply.len() + 4)
@@ -130,7 +130,8 @@ mod tests {
 
     use super::*;
 
-    /// A datagram socket takes the place of the device: reads and writes of the device, too, are whole messages.
+    /// A datagram socket takes the place of the device. As on the device, each read and each write transfers a whole
+    /// message.
     fn pair() -> (DeviceFile, UnixDatagram) {
         let (ours, theirs) = UnixDatagram::pair().unwrap();
         (DeviceFile(File::from(std::os::fd::OwnedFd::from(ours))), theirs)

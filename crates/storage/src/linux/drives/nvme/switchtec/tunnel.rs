@@ -96,7 +96,7 @@ impl Tunnel {
         }
     }
 
-    /// Executes a command; until that ends, the switch carries out no other command.
+    /// Executes a command, and keeps the switch locked until the command has ended.
     fn pass(&self, sent: &[u8], expected: u16, within: Duration) -> Result<Vec<u8>> {
         self.open()?;
         let mut locked = self.switch.lock()?;
@@ -105,7 +105,8 @@ impl Tunnel {
             return Err(SwitchError::GivenUp);
         }
         if self.unended.swap(false, Ordering::Relaxed) {
-            // End the command of an earlier attempt; if there is none, the switch refuses, which does not matter.
+            // End the command of an earlier attempt. Ignore a refusal: the switch refuses this request if it has ended
+            // that command already.
             let _ = locked.send(Command::NvmeAdmin, &self.next(PASS_END, 0));
         }
         let answer = self.converse(&mut locked, sent, expected, within);

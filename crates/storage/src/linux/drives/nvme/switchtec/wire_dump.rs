@@ -1,5 +1,5 @@
-//! A dump of the fabric manager's database, byte for byte. The dump describes the device at one endpoint port.
-//! `wire.rs` explains the abbreviations of the sources.
+//! The layout of a dump of the fabric manager's database, byte for byte. The dump describes the device at one endpoint
+//! port. The letters *S*, *E* and *K* name sources as in `wire.rs`.
 
 use zerocopy::{
     FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,

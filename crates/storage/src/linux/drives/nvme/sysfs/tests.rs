@@ -75,7 +75,7 @@ fn a_controller_with_an_invalid_nqn_is_skipped_and_reported() {
 }
 
 #[test]
-fn a_namespace_has_the_one_device_that_is_not_hidden() {
+fn blocks_returns_only_the_device_of_a_namespace_that_is_not_hidden() {
     let root = tempfile::tempdir().unwrap();
     subsystem(root.path());
     let blocks = Sysfs::new(root.path()).blocks().unwrap();
@@ -111,7 +111,7 @@ fn a_namespace_is_found_by_its_nqn_and_nsid_with_and_without_multipath() {
 }
 
 #[test]
-fn a_drive_without_a_controller_has_not_reported_its_nqn() {
+fn device_without_nqn_returns_a_physical_function_without_a_controller() {
     let root = tempfile::tempdir().unwrap();
     subsystem(root.path());
     let devices = |name: &str| format!("bus/pci/devices/{name}");

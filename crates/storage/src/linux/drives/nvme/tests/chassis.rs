@@ -119,7 +119,8 @@ fn a_failed_creation_on_one_of_sixteen_drives_leaves_no_namespace() {
             Converger::new(host.clone()).converge(&Desired::Allocated(allocation())).unwrap_err();
         let ConvergeError::Step(failed) = &error else { panic!("{error}") };
         assert!(failed.step.to_string().contains("drive5 for"), "{error}");
-        // The creation's answer was lost; the recorded intent attributes the namespace.
+        // After `Lost::After`, the drive has the namespace although its answer was lost. The agent finds and deletes
+        // this namespace by the recorded intent.
         assert_eq!(host.unallocated(), [64 * MIB; 16], "{lost:?}");
     }
     let host = Chassis::start(&simulated, state.path());
@@ -189,7 +190,7 @@ fn allocated_to(hosts: &[(Endpoint, &str)]) -> Desired {
 }
 
 #[test]
-fn access_follows_a_compute_to_another_slot() {
+fn a_compute_that_moves_to_another_slot_has_access_only_there() {
     use Endpoint::{Compute, Rabbit};
     let (simulated, state) = (simulated(14), tempfile::tempdir().unwrap());
     let rabbit = (Rabbit, "rabbit-1");
@@ -211,7 +212,7 @@ fn access_follows_a_compute_to_another_slot() {
 }
 
 #[test]
-fn the_former_slot_loses_access_even_when_the_new_slot_gets_none() {
+fn the_former_slot_of_a_compute_loses_access_even_when_the_new_slot_cannot_get_it() {
     use Endpoint::Compute;
     let few: Vec<_> = (0..14).map(|_| Simulated::new(64 * MIB, 6)).collect();
     let state = tempfile::tempdir().unwrap();
@@ -246,7 +247,7 @@ fn a_record_of_a_namespace_deleted_before_a_crash_is_removed_with_its_allocation
 }
 
 #[test]
-fn thirteen_drives_are_too_few() {
+fn an_allocation_on_thirteen_drives_is_rejected() {
     let (simulated, state) = (simulated(13), tempfile::tempdir().unwrap());
     let host = Chassis::start(&simulated, state.path());
     let error = Converger::new(host.clone()).converge(&Desired::Allocated(allocation()));

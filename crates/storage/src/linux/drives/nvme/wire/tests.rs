@@ -34,7 +34,7 @@ fn every_structure_fills_its_page() {
 }
 
 #[test]
-fn a_controller_is_read_as_figure_275_lays_it_out() {
+fn identify_controller_has_the_layout_of_figure_275() {
     let page = page(&[
         (4, b"S4XBNX0R700042      "),
         (24, b"SAMSUNG MZ3LO1T9HCJR"),
@@ -61,7 +61,7 @@ fn a_controller_is_read_as_figure_275_lays_it_out() {
 }
 
 #[test]
-fn the_maximum_number_of_namespaces_is_mnan_or_without_mnan_nn() {
+fn limit_returns_mnan_or_if_mnan_is_zero_nn() {
     let limit = |nn: u8, mnan: u8| {
         let page = page(&[(516, &[nn, 1, 0, 0]), (540, &[mnan, 0, 0, 0])]);
         IdentifyController::ref_from_bytes(&page).unwrap().limit()
@@ -71,7 +71,7 @@ fn the_maximum_number_of_namespaces_is_mnan_or_without_mnan_nn() {
 }
 
 #[test]
-fn a_namespace_is_read_as_figure_97_lays_it_out() {
+fn identify_namespace_has_the_layout_of_figure_97() {
     let nguid = *b"\x01\x23\x45\x67\x89\xab\xcd\xef\x01\x23\x45\x67\x89\xab\xcd\xef";
     let page = page(&[
         (0, &131_072_u64.to_le_bytes()),

@@ -3,7 +3,8 @@
 use super::*;
 
 fn bring_up(devices: Arc<dyn Devices>) -> Result<Vec<(u8, String)>, String> {
-    // The test uses only one drive: commands to several drives would come in any order.
+    // `devices` must have only one drive: with several drives, the order of the commands would change from run to run,
+    // and a replay would fail.
     let fabric = Fabric::over(devices, EAGER);
     let found = fabric.drives();
     found.iter().try_for_each(ready)?;
@@ -20,7 +21,7 @@ fn record(directory: &Path) -> io::Result<String> {
 }
 
 #[test]
-fn a_bring_up_replays_its_own_record() {
+fn bringing_up_a_drive_again_from_the_record_sends_exactly_the_recorded_commands() {
     let directory = tempfile::tempdir().unwrap();
     let record = record(directory.path()).unwrap();
     let replayed = Replayed::new(&record);
@@ -29,7 +30,7 @@ fn a_bring_up_replays_its_own_record() {
 }
 
 #[test]
-fn a_switch_that_answers_otherwise_than_recorded_is_noticed() {
+fn a_replay_fails_when_the_record_lacks_a_command() {
     let directory = tempfile::tempdir().unwrap();
     let record = record(directory.path()).unwrap();
     // The record lacks the command that binds function 1001h to the rabbit.
