@@ -38,17 +38,17 @@
 //! * The engine does not keep the keys by which MPI launcher and workers authenticate: `execute` generates them while
 //!   it creates their Secret. The engine knows only which Secrets exist, because no identity of Warren may read them.
 //!   After a restart the engine creates the Secrets again, and an existing Secret counts as success.
-//! * The engine fills one Servers at a time, so that it promises no byte to two workflows.
+//! * The engine places the allocations of one Servers at a time, so that it promises no byte to two workflows.
 //! * A Lustre file system name is unique in the system. Names are requested one at a time. The engine gives back a
 //!   name that another file system has, before it makes any target. A name is erased only after the last target that
 //!   uses it.
 //! * A Lustre target that vanished while a target of a later stage exists is not made again.
 //!
-//! # Fewer kinds than the sites' controllers
-//! There is no NnfStorage and no NnfAccess: the engine derives their content from DirectiveBreakdown, Servers and
-//! Computes, and for Lustre from the NnfLustreMGT whose `claimList` names the Servers. Volumes are named after
-//! the uid of the Servers. A Servers is owned by its Workflow, not by its DirectiveBreakdown, so deleting a
-//! breakdown deletes no storage.
+//! # Kinds of the Go controllers that the engine does not use
+//! The Go controllers, which Warren replaces, also have the kinds NnfStorage and NnfAccess. The engine derives their
+//! content from DirectiveBreakdown, Servers and Computes, and for Lustre from the NnfLustreMGT whose `claimList` names
+//! the Servers. Volumes are named after the uid of the Servers. A Servers is owned by its Workflow, not by its
+//! DirectiveBreakdown, so deleting a breakdown deletes no storage.
 
 pub mod admit;
 pub mod change;

@@ -108,7 +108,10 @@ fn a_client_mount_deleted_without_our_finalizer_frees_its_mount_points() {
     let mut next = versioned(mount.clone(), 2);
     assert!(!cache.apply(Event::Applied(Ok(next.clone()))).contains(&let_go));
     next.metadata.uid = Some("another".to_owned());
-    assert!(cache.apply(Event::Applied(Ok(versioned(next, 3)))).contains(&let_go), "made anew");
+    assert!(
+        cache.apply(Event::Applied(Ok(versioned(next, 3)))).contains(&let_go),
+        "another object has taken the name"
+    );
     cache.apply(Event::Applied(Ok(mount.clone())));
     assert!(cache.apply(Event::Deleted(Ok(mount))).contains(&let_go));
 }

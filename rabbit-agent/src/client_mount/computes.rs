@@ -27,7 +27,7 @@ use crate::{
 #[derive(Debug)]
 pub struct Computes {
     plugged_in: Vec<NodeName>,
-    /// Names of the computes in `Computes` to which the block storages give access now.
+    /// Names of this chassis's computes to which the block storages give access now.
     with_access: BTreeSet<String>,
 }
 

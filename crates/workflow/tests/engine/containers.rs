@@ -295,7 +295,7 @@ fn no_container_starts_before_its_rabbit_has_mounted_all_storage() {
 }
 
 #[test]
-fn the_start_deadline_ends_when_all_are_ready_and_postrun_sets_the_end_deadline() {
+fn the_start_deadline_is_removed_when_all_containers_are_ready_and_postrun_sets_the_end_deadline() {
     let mut site = site();
     site.bring_towards("w", &lines("gfs2"), "PreRun");
     assert_eq!(site.deadlines(), [json!(60), json!(60)]);
