@@ -147,8 +147,8 @@ async fn a_deleted_block_storage_keeps_its_namespaces_until_the_tear_down() {
     assert_eq!((torn_down.count(), count_created(&bench, before)), (1, 0));
 }
 
-/// Returns a bench with a stopped agent and two file systems, each on a drive of its own. After a reboot, the function
-/// `go` changes the first drive.
+/// Creates two file systems, each on a drive of its own, stops the agent, reboots the node, and lets `go` change the
+/// first drive.
 ///
 /// The second file system is created only after the first exists, and so gets the other drive, which has more free
 /// bytes: if both were created at once, both could get the same drive.
