@@ -74,7 +74,8 @@ pub struct Agent {
     /// ClientMounts that were deleted without the agent's finalizer while a pass worked on an object of their name: the
     /// names, by uid. The agent frees their mount points after the pass.
     deleted: BTreeMap<String, String>,
-    /// Objects that were woken during a pass over them, but not by a change of the object itself.
+    /// Objects that were woken during a pass over them, but not by a change of the object itself. Such an object gets
+    /// another pass; an object that only the pass's own write woke does not.
     woken_meanwhile: BTreeSet<Key>,
     /// The drives that were usable at the last inventory, and whether any device event had come before that inventory.
     drives: Option<(BTreeSet<Nqn>, bool)>,

@@ -56,7 +56,8 @@ fn a_ready_lustre_target_wakes_when_its_devices_are_known() {
     }
 }
 
-/// Only device events make the agent check a pool that serves; only the timer makes it retry a failed target.
+/// Device events make the agent check the ZFS pools of targets that serve. A failed target is retried by the timer
+/// alone.
 #[test]
 fn a_device_event_wakes_lustre_targets_that_serve() {
     let status = |error: Option<&str>| NnfNodeStorageStatus {

@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_compute_closed_during_a_pass_gets_no_attachment() {
+    fn a_compute_that_is_fenced_during_a_pass_gets_no_attachment() {
         let rabbit: NodeName = "rabbit-1".parse().unwrap();
         let roots = storage::desired::AllowedRoots::new(["/mnt/nnf".into()]).unwrap();
         let host = Arc::new(FakeHost::with_drives(rabbit.clone(), roots, 1, 1 << 30));

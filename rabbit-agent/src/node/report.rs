@@ -133,7 +133,8 @@ pub fn lost_namespaces<'a>(
     lost.map(|(id, object)| (id, object.as_str())).collect()
 }
 
-/// Returns the status of all 17 ports. A port without a compute has no host name, so central controllers leave it out.
+/// Returns the entries of `status.servers`: the rabbit, and the 16 slots for computes. A slot without a compute has no
+/// host name, so central controllers leave it out.
 pub fn servers(chassis: &Chassis, judged: &Judgement) -> Vec<NnfServerStatus> {
     let slots = chassis.slots();
     let rabbit = NnfServerStatus {

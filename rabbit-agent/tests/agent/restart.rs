@@ -60,7 +60,7 @@ async fn a_reboot_mounts_everything_again_without_errors() {
     let before = bench.host.applied().len();
     let history = bench.history(&mounted);
     bench.start();
-    // Two mounts for the set-up, two of the index tree, and the latter two again.
+    // Two mounts for the set-up, two of the index tree, and after the reboot the two of the index tree again.
     bench.until_mounts(6).await;
     bench.delete::<ClientMount>(MOUNT).await;
     let seen = history.await.unwrap();

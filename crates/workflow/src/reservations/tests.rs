@@ -120,7 +120,7 @@ fn a_servers_waits_for_an_older_unreadable_servers() {
 }
 
 #[test]
-fn allocations_of_other_controllers_are_not_free() {
+fn bytes_that_other_controllers_allocated_are_not_free() {
     let (mut reservations, asking) = (Reservations::default(), place("me"));
     let at = ("r".to_owned(), "b".to_owned());
     reservations.allocate(&at, None, Some(&block(20)));

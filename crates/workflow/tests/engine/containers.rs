@@ -172,7 +172,8 @@ fn containers_run_beside_gfs2_lustre_and_raw() {
     }
 }
 
-/// The plan of the storage mounts the storage on rabbits, and unmounts it there once the containers have ended.
+/// The plan of the PersistentStorageInstance mounts the storage on rabbits for the containers, and unmounts it there
+/// once the containers have ended.
 #[test]
 fn containers_keep_persistent_storage_mounted_on_their_rabbits() {
     for kind in ["gfs2", "lustre", "raw"] {
