@@ -129,7 +129,7 @@ pub fn judge(before: &Judgement, check: &CheckFacts<'_>, now: Instant) -> Judgem
     let lasts = |entry: (&(Subject, Kind), &Condition)| match end_of(entry) {
         None => !entry.0.1.needs_no_check(),
         // The condition was due to end, but this check did not read its subject. An immediate check would not read it
-        // either, so the next check comes after [`RECHECK`].
+        // either, so the next check comes after `RECHECK`.
         Some(end) => end <= now,
     };
     let known = learn(&before.known, check);

@@ -222,7 +222,7 @@ mod tests {
         drop(health.judge(&unread(&computes), begun));
         due.next().await.unwrap();
         assert!(begun.elapsed() >= Duration::from_millis(20));
-        assert!(futures::poll!(due.next()).is_pending(), "once");
+        assert!(futures::poll!(due.next()).is_pending(), "one request leads to one check");
     }
 
     #[test]

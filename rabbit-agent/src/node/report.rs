@@ -72,7 +72,7 @@ pub fn status(
     after
 }
 
-/// Returns labels: first one label for each drive, then labels for empty slots without end. A drive has its printed
+/// Returns an endless series of labels: first one for each drive, then labels for empty slots. A drive has its printed
 /// label, or else the first free number that is not below the number of its slot; empty slots have the remaining
 /// numbers. If any drive has a printed label, numbers begin with 1.
 fn labels(drives: &[Drive]) -> impl Iterator<Item = String> {
