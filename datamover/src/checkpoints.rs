@@ -43,7 +43,7 @@ pub(crate) fn open_marker(mover: &Mover, target: &File) -> Result<File, Errno> {
     openat(target, marker_name(mover), flags, Mode::empty()).map(File::from)
 }
 
-/// Starts a thread that takes checkpoints until all threads have ended.
+/// Starts a thread that takes checkpoints until this number of copying threads have ended.
 pub(crate) fn start_thread(mover: &Arc<Mover>, marker: File, threads: usize) {
     let mover = mover.clone();
     let take_checkpoints = move || {

@@ -221,7 +221,8 @@ fn replace(
     let _ = unlinkat(target, &temporary, AtFlags::empty());
     linkat(&mover.root, path, target, &temporary, AtFlags::empty())?;
     let renamed = renameat(target, &temporary, target, name);
-    // rename(2) does nothing and leaves both names when they are hard links of the same file.
+    // rename(2) does nothing and leaves both names when they are hard links of the same file, so the temporary name is
+    // removed here in any case.
     let _ = unlinkat(target, &temporary, AtFlags::empty());
     renamed
 }

@@ -36,7 +36,7 @@ impl Journal {
         let mut text = String::new();
         log.read_to_string(&mut text)?;
         if text.ends_with(|character| character != '\n') {
-            // A run was killed while it wrote the last line.
+            // If an earlier run was killed while it wrote the last line, drop this incomplete line.
             text.truncate(text.rfind('\n').map_or(0, |end| end + 1));
             log.set_len(text.len() as u64)?;
             log.seek(SeekFrom::End(0))?;

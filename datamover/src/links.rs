@@ -10,7 +10,7 @@ use rustix::fs::Stat;
 
 use crate::folder::Folder;
 
-/// Maximum number of files in the table. Each name of a further file gets its own copy.
+/// Maximum number of files in the table. Of files beyond this number, each name gets its own copy.
 const MAX_FILES: usize = 200_000;
 
 #[derive(Debug, Default)]

@@ -34,7 +34,7 @@ pub(crate) fn directory(root: &File, path: impl AsRef<[u8]>) -> Result<File> {
     open_beneath(root, path, DIRECTORY)
 }
 
-/// Opens a file beneath a root for reading. A FIFO without a writer does not delay it.
+/// Opens a file beneath a root for reading. Does not block on a FIFO that has no writer.
 pub(crate) fn file(root: &File, path: &str) -> Result<File> {
     open_beneath(root, path, OFlags::RDONLY | OFlags::NONBLOCK)
 }

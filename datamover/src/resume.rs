@@ -11,8 +11,8 @@ use crate::journal::Time;
 /// The state that earlier runs left.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Resume {
-    /// Periods, by the destination's clock, in which earlier runs renamed files that are complete. A file that an
-    /// earlier boot wrote after its last checkpoint may lack data.
+    /// Periods, by the destination's clock: a file that an earlier run renamed to its final name in such a period is
+    /// complete. A file that an earlier boot wrote after its last checkpoint may lack data.
     trusted: Vec<(Time, Option<Time>)>,
     /// Large files that earlier runs began, by path.
     large: HashMap<Vec<u8>, Begun>,
@@ -122,7 +122,7 @@ impl Resume {
         self.large.get(path).map(|begun| begun.number)
     }
 
-    /// Returns paths and temporary numbers of all large files.
+    /// Returns, for each large file that earlier runs began, its path and the number in its temporary name.
     pub(crate) fn temporary_files(&self) -> impl Iterator<Item = (&[u8], u64)> {
         self.large.iter().map(|(path, begun)| (&**path, begun.number))
     }

@@ -39,7 +39,8 @@ pub(crate) fn count(mover: &Mover, directory: &File) -> Total {
     total.total
 }
 
-/// Maximum number of files with several names whose further names are not counted again.
+/// Maximum number of files with several names that are recognised by a further name. Of more such files, every
+/// name counts as a file.
 const MAX_LINKED: usize = 200_000;
 
 #[derive(Default)]
@@ -65,7 +66,7 @@ impl Count {
 fn subdirectories(mover: &Mover, directory: &File, total: &mut Count) -> Vec<CString> {
     let mut names = Vec::new();
     let mut buffer = Vec::with_capacity(BUFFER);
-    // Opens the directory again: a copying thread reads it by the other descriptor, and both have one offset.
+    // Opens the directory again, for a read offset of its own: a copying thread reads through `directory`.
     let Ok(opened) = openat(directory, c".", OPEN, Mode::empty()) else { return names };
     let mut entries = RawDir::new(&opened, buffer.spare_capacity_mut());
     while let Some(Ok(entry)) = entries.next() {

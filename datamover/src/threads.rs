@@ -19,8 +19,8 @@ impl Threads {
 
     /// Wakes all waiting threads, which then check `is_over` again.
     pub(crate) fn wake(&self) {
-        // A thread that has checked its condition and does not wait yet holds the lock; the wake must not come in
-        // between.
+        // A thread holds the lock from the check of its condition until it waits. Taking the lock here makes sure that
+        // the wake does not come in between, where the thread would miss it.
         drop(self.lock());
         self.changed.notify_all();
     }

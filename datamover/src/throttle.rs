@@ -14,7 +14,7 @@ pub(crate) struct Throttle {
 #[derive(Debug)]
 struct State {
     rate: Option<u64>,
-    /// When all bytes that were granted so far have been copied, at the present rate.
+    /// Time at which all bytes granted so far will have been copied, at the present rate.
     used_until: Instant,
 }
 

@@ -68,13 +68,14 @@ pub struct Agent {
     mounts_to_keep: BTreeSet<MountPoint>,
     /// Uids of the ClientMounts that this agent has seen mounted.
     mounted: BTreeSet<String>,
-    /// For each object that a pass works on: the resourceVersion of the newest status that a watch
-    /// brought during the pass.
+    /// For each object that a pass works on: the resourceVersion of the newest status that a watch brought during the
+    /// pass. At its end the pass compares this version with its own writes, to detect writes of other programs.
     status_changed: BTreeMap<Key, String>,
-    /// ClientMounts that were deleted without the agent's finalizer while a pass worked on an object of their name:
-    /// the names, by uid.
+    /// ClientMounts that were deleted without the agent's finalizer while a pass worked on an object of their name: the
+    /// names, by uid. The agent frees their mount points after the pass.
     deleted: BTreeMap<String, String>,
-    /// Objects that were woken during a pass over them, but not by a change of the object itself.
+    /// Objects that were woken during a pass over them, but not by a change of the object itself. Such an object gets
+    /// another pass; an object that only the pass's own write woke does not.
     woken_meanwhile: BTreeSet<Key>,
     /// The drives that were usable at the last inventory, and whether any device event had come before that inventory.
     drives: Option<(BTreeSet<Nqn>, bool)>,
@@ -202,8 +203,8 @@ impl Agent {
             match wake {
                 Wake::Changed(key) => self.queue.wake(key),
                 Wake::Related(key) => self.wake_related(key),
-                // The pass's end compares this version with the pass's own writes. The cache may have lacked the object
-                // when the pass began: the pass itself may have created it.
+                // When the pass ends, the agent compares this version with the pass's own writes. The cache may lack an
+                // object whose pass runs: the pass itself may have created the object.
                 Wake::StatusChanged(key, version) if self.queue.is_running(&key) => {
                     self.status_changed.insert(key, version);
                 }

@@ -148,7 +148,7 @@ impl Cache {
     /// differs from the cached one is not this agent's.
     fn status_change<K: Cached>(&self, change: &Change<K>) -> Option<Wake> {
         let (old, new) = (change.old.as_ref()?, change.new.as_ref()?);
-        // An object restored from a record has no version and no status.
+        // An object that was restored from a record on disk has no version and no status.
         old.resource_version()?;
         let same = old.uid() != new.uid() || old.same_status(new) || !self.is_ours(&**new);
         (!same).then(|| Some(Wake::StatusChanged(new.key()?, new.resource_version()?)))?

@@ -6,8 +6,11 @@
 //! ```
 //! One folder per kind: `block_storage` (NnfNodeBlockStorage), `node_storage` (NnfNodeStorage), `client_mount`
 //! (ClientMount), `node` (NnfNode), `container` (NodeContainers), which converges podman's pods, `movement`
-//! (NnfDataMovement), which runs copiers, and `lustre_mgt` (NnfLustreMGT), which allocates names and converges nothing
-//! on the node. `desired`, `plan` and `report` do no I/O; `reconcile` joins them.
+//! (NnfDataMovement), which runs `datamover`, and `lustre_mgt` (NnfLustreMGT), which allocates names and converges
+//! nothing on the node. `desired`, `plan` and `report` do no I/O; `reconcile` joins them.
+//!
+//! *Central controllers* are the programs that write the objects' specs: Warren's workflow engine, or the Go
+//! controllers, which Warren replaces.
 //!
 //! # Guarantees
 //! * The agent acts only on objects in the Kubernetes namespace named after the rabbit.

@@ -40,8 +40,8 @@ pub struct Context {
     pub gated: Arc<Converger>,
     /// Records on disk of mounted ClientMounts, from which the next agent learns of the mounts.
     pub records: Arc<MountRecords>,
-    /// Start time of this agent. It distinguishes device paths that this agent found from device paths that earlier
-    /// agents found; the agent does not trust the latter.
+    /// Start time of this agent, which the agent writes into statuses. The agent trusts the device paths in a status
+    /// only if the status has this start time: earlier agents may have found other paths.
     pub started: Time,
     pub fences: Fences,
     pub site: Site,

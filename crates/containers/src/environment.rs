@@ -84,7 +84,7 @@ pub(crate) fn container_ports<'a>(run: &Run<'a>, place: usize) -> &'a [u16] {
 
 /// Returns the variables by which the containers of a run find each other. `NNF_CONTAINER_NODES`
 /// separates rabbits by spaces, as the NNF RFC on containers says; `NNF_CONTAINER_HOSTNAMES` separates hosts by commas,
-/// as the sites' controllers do.
+/// as the Go controllers do.
 fn network_variables(run: &Run<'_>) -> [(String, String); 4] {
     let rabbits: Vec<&str> = run.rabbits().collect();
     [

@@ -2,7 +2,7 @@
 //! padding such as `300MiB` or `3.5%`.
 //!
 //! K, M, G, T and P are powers of 1000, Ki to Pi powers of 1024; a trailing B changes nothing. The lower-case `k` is
-//! refused: the sites' controllers read it as zero.
+//! refused: the Go controllers, which Warren replaces, read it as zero.
 
 use std::str::FromStr;
 

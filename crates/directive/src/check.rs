@@ -260,8 +260,8 @@ fn file_system_of(
 ) -> Option<FileSystem> {
     let file_system = |(_, command): &(usize, Command)| match command {
         Command::Jobdw(jobdw) if is_job && jobdw.name == name => Some(jobdw.file_system),
-        // Storage that does not exist counts as Lustre here, which causes no second fault: the check of the
-        // `persistentdw` reports the missing storage.
+        // Storage that does not exist counts as Lustre here, because no check that calls this function refuses Lustre:
+        // the check of the `persistentdw` already reports the missing storage.
         Command::Persistentdw(used) if !is_job && used.name == name => {
             Some(known.persistent.get(name).map_or(FileSystem::Lustre, |found| found.file_system))
         }

@@ -18,8 +18,9 @@
 //! * No input panics.
 //!
 //! # Sources
-//! The directives, their rules and the shapes of breakdowns follow the sites' controllers (DWS v1alpha7, NNF
-//! v1alpha11). Placement and job ids follow Flux (flux-coral2 0.36, RFC 19); host lists follow Flux's RFC 29.
+//! The directives, their rules and the shapes of breakdowns follow the Go controllers that Warren replaces (DWS
+//! v1alpha7, NNF v1alpha11). Placement and job ids follow Flux (flux-coral2 0.36, RFC 19); host lists follow Flux's RFC
+//! 29.
 
 pub mod breakdown;
 pub mod capacity;

@@ -69,8 +69,8 @@ struct Engine {
     rules: Rules,
     queue: Queue<Key>,
     passes: JoinSet<Pass>,
-    /// Keys whose last plan has an outcome other than Done; the value is true if an outcome of that plan
-    /// is Failed or Queued.
+    /// Keys that [`Wake::Waiting`] plans again: those whose last plan has an outcome other than Done. If the value is
+    /// true, an outcome is Failed or Queued, and [`Wake::Failing`] plans the key again too.
     waiting: BTreeMap<Key, bool>,
     /// The key whose changes take capacity, ports or names now: one key at a time, because the next plan must know
     /// which capacity, ports and names are taken.
@@ -87,9 +87,11 @@ struct Engine {
 #[derive(Debug)]
 struct Pass {
     key: Key,
-    /// How many lists the watches had delivered when the changes began.
+    /// How many lists the watches had delivered when the changes began. If the number has grown since, a newer list
+    /// may lack an object that these changes created, so the world does not keep that object
+    /// ([`World::take_created`]).
     lists: u64,
-    /// Block storage that the API was asked to create.
+    /// Block storage that these changes create; it counts as allocated until the API has answered.
     blocks: Vec<ObjectKey>,
     executed: ExecutedChanges,
 }
@@ -206,8 +208,8 @@ impl Engine {
         self.start_changes(key, changes);
     }
 
-    /// Starts to make changes. Block storage that the changes create counts as allocated from now on, so that the next
-    /// plan does not give the same bytes to another workflow.
+    /// Starts to make changes. Block storage that they create counts as allocated from now on, so that the next plan
+    /// does not give the same bytes to another workflow.
     fn start_changes(&mut self, key: Key, changes: Vec<Change>) {
         let mut blocks = Vec::new();
         for (at, owner) in changes.iter().filter_map(new_block) {
@@ -296,7 +298,8 @@ fn new_block(change: &Change) -> Option<(ObjectKey, ObjectKey)> {
     Some((at, (owner.namespace.to_owned(), owner.name.to_owned())))
 }
 
-/// Returns true if a change places allocations, takes ports, or gives a file system its name.
+/// Returns true if a change places allocations, takes ports, or gives a file system its name. The engine makes such
+/// changes for one key at a time ([`Engine::placing`]).
 fn takes_turn(change: &Change) -> bool {
     let bare = change.inner();
     if let Change::Create(target, _) = bare {

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_404_is_no_failure_only_for_a_patch_whose_object_is_missing() {
+    fn is_gone_is_true_only_for_a_404_of_a_patch_that_names_its_object() {
         let before = Servers::new("w-0", api::ServersSpec::default());
         let mut after = before.clone();
         after.metadata.finalizers = Some(vec!["f".to_owned()]);

@@ -49,14 +49,14 @@ fn avoided_names(mgt: &NnfLustreMgt) -> BTreeSet<String> {
     mgt.spec.fs_name_black_list.iter().cloned().chain(granted).collect()
 }
 
-/// Returns the number of holders that wait for a name.
+/// Returns how many holders have asked a management target for a name and not got one yet.
 fn unnamed_holders(mgt: &NnfLustreMgt) -> usize {
     let has_name = |holder: &ObjectReference| granted_names(mgt).any(|(owner, _)| owner == holder);
     mgt.spec.claim_list.iter().filter(|holder| !has_name(holder)).count()
 }
 
-/// Returns the next name in a management target's count. A target that keeps its count in a ConfigMap writes this
-/// name to its status once it has read the ConfigMap.
+/// Returns the name that a management target gives out next; names are given out in alphabetical order. A target that
+/// keeps its next name in a ConfigMap writes the name to its status once it has read the ConfigMap.
 fn next_name(mgt: &NnfLustreMgt) -> Option<FsName> {
     let status = mgt.status.as_ref().map(|status| status.fs_name_next.as_str());
     let next = status.filter(|next| !next.is_empty()).unwrap_or(&mgt.spec.fs_name_start);
@@ -75,15 +75,15 @@ fn awaited_names(mgt: &NnfLustreMgt) -> Vec<String> {
     names
 }
 
-/// Adds `taken` names to a management target's black list: the names that the target would give out next.
+/// Adds to a management target's black list those of the `taken` names that the target would give out next.
 pub fn pass_over(mgt: &mut NnfLustreMgt, taken: &BTreeSet<String>) {
     while let Some(name) = awaited_names(mgt).into_iter().find(|name| taken.contains(name)) {
         mgt.spec.fs_name_black_list.push(name);
     }
 }
 
-/// Returns the first name that the management target of this owner gives out. The owner's uid selects where the target
-/// starts to count, so that a name that was in use a moment ago is not given out again.
+/// Returns the first name that the management target of this owner gives out. The name depends on the owner's uid, so
+/// that a later owner does not give out a name again that was in use a moment ago.
 #[must_use]
 pub fn first_name(uid: &str, taken: &BTreeSet<String>) -> FsName {
     // FNV-1a, 64 bits.

@@ -31,24 +31,25 @@
 //!   removes nothing of it. A Workflow that the engine cannot read still exists: its objects stay, and so does its use
 //!   of persistent storage.
 //! * An allocation belongs to the compute whose ClientMount names it, as long as that ClientMount exists.
-//! * Persistent storage belongs to the workflow that makes it until one change transfers all of it. From then on only
-//!   the plan of the storage itself changes its consumers (the workflows and file systems that use it), its access
-//!   and its mounts, and removes it. Exception: the plan that makes a Lustre file system also adds the file system to
-//!   the consumers of a persistent management target, and removes this entry last.
+//! * Persistent storage belongs to the workflow that makes it until one change transfers all of it. From then on the
+//!   engine plans for the PersistentStorageInstance as it plans for each workflow, and only this plan ("the plan of
+//!   the storage") changes the storage's consumers (the workflows and file systems that use it), its access and its
+//!   mounts, and removes it. Exception: the plan that makes a Lustre file system also adds the file system to the
+//!   consumers of a persistent management target, and removes this entry last.
 //! * The engine does not keep the keys by which MPI launcher and workers authenticate: `execute` generates them while
 //!   it creates their Secret. The engine knows only which Secrets exist, because no identity of Warren may read them.
 //!   After a restart the engine creates the Secrets again, and an existing Secret counts as success.
-//! * The engine fills one Servers at a time, so that it promises no byte to two workflows.
+//! * The engine places the allocations of one Servers at a time, so that it promises no byte to two workflows.
 //! * A Lustre file system name is unique in the system. Names are requested one at a time. The engine gives back a
 //!   name that another file system has, before it makes any target. A name is erased only after the last target that
 //!   uses it.
 //! * A Lustre target that vanished while a target of a later stage exists is not made again.
 //!
-//! # Fewer kinds than the sites' controllers
-//! There is no NnfStorage and no NnfAccess: the engine derives their content from DirectiveBreakdown, Servers and
-//! Computes, and for Lustre from the NnfLustreMGT whose `claimList` names the Servers. Volumes are named after
-//! the uid of the Servers. A Servers is owned by its Workflow, not by its DirectiveBreakdown, so deleting a
-//! breakdown deletes no storage.
+//! # Kinds of the Go controllers that the engine does not use
+//! The Go controllers, which Warren replaces, also have the kinds NnfStorage and NnfAccess. The engine derives their
+//! content from DirectiveBreakdown, Servers and Computes, and for Lustre from the NnfLustreMGT whose `claimList` names
+//! the Servers. Volumes are named after the uid of the Servers. A Servers is owned by its Workflow, not by its
+//! DirectiveBreakdown, so deleting a breakdown deletes no storage.
 
 pub mod admit;
 pub mod change;

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn network_number_0_is_omitted() {
+    fn normalize_nids_omits_network_number_0() {
         for (address, normalized) in [
             ("10.0.0.1@tcp0", "10.0.0.1@tcp"),
             ("10.0.0.1@tcp", "10.0.0.1@tcp"),

@@ -23,7 +23,7 @@ pub fn note(before: &Workflow, after: &Workflow) -> Option<Note> {
         let reason = if is_final { "StateFailed" } else { "StateDelayed" };
         return Some(Note::warning(reason, ACTION, format!("{state}: {message}")));
     }
-    // A workflow that went on to Teardown has not resumed its state: the error was not mended.
+    // If the workflow went on to another state, such as Teardown, the state with the error has not resumed.
     let state = old?.state;
     let has_continued = after.status.as_ref()?.state.as_ref() == Some(state);
     has_continued
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_noted_when_they_begin_change_and_end() {
+    fn note_reports_an_error_when_it_begins_changes_and_ends() {
         let good = workflow("PreRun", "DriverWait", "waits for mounts");
         let delayed = workflow("PreRun", "TransientCondition", "rabbit r is silent");
         let failed = workflow("PreRun", "Error", "no such image");

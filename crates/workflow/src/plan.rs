@@ -188,8 +188,8 @@ fn advance_all(view: &View<'_>, state: &WorkflowState, now: Timestamp) -> Vec<Pr
     let lines = &view.workflow.spec.directives;
     let is_proposal = *state == WorkflowState::Proposal;
     let problems = if is_proposal { problems(view) } else { Vec::new() };
-    // Admission refuses a Workflow whose texts fit no label. In a cluster without the webhook, Proposal reports the
-    // fault.
+    // Admission refuses a Workflow with texts that are no valid label values. In a cluster without the webhook,
+    // Proposal reports this fault.
     let unnamable = is_proposal.then(|| admit::check_names(&view.workflow).err()).flatten();
     let containers = container::Containers { now };
     let drivers: [&dyn Driver; 4] =

@@ -17,7 +17,7 @@ pub enum Outcome {
     /// Other jobs hold a resource that this directive needs; the text names the resource. The engine plans again when
     /// other jobs release something.
     Queued(String),
-    /// An error. Its severity says whether it may pass by itself.
+    /// An error. Its severity says whether the error may end without a new request.
     Failed(ResourceError),
 }
 
@@ -124,8 +124,8 @@ fn fatal(error_type: ErrorType, message: impl Into<String>) -> ResourceError {
     }
 }
 
-/// Lists up to four names; of more than four, only the first. The text is part of a status, and each change of the
-/// text costs a write: with many nodes, the text must not change each time that a node finishes.
+/// Lists up to four names. Of more than four, lists only the first: the text is part of a status, each change of the
+/// text costs a write, and the text must not change each time that one of many nodes finishes.
 pub fn some_of<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     const FEW: usize = 4;
     let names: Vec<&str> = names.into_iter().collect();

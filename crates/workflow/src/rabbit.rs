@@ -145,7 +145,7 @@ mod tests {
 
     /// Compares with the Storage that the Go controllers made from the same NnfNode.
     #[test]
-    fn status_equals_that_of_the_go_controllers() {
+    fn plan_writes_the_same_storage_as_the_go_controllers() {
         let seen: Storage = captured("storage");
         let node = captured::<api::NnfNode>("nnfnode").status.unwrap();
         let status = storage_status(&seen, &node, None);

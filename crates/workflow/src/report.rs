@@ -16,8 +16,8 @@ use crate::{change::Change, names::GO_FINALIZER, progress::Outcome, view::View};
 /// `driverID` of the entries in `status.drivers` that the engine completes.
 const DRIVER: &str = "nnf";
 
-/// Writes a message and TransientCondition into a Workflow that carries the Go finalizer, and completes no state or
-/// driver. A Workflow that is ready in its desired state gets only the message.
+/// Writes a message and TransientCondition into a Workflow with the finalizer of the Go controllers, and completes no
+/// state and no driver. A Workflow that is ready in its desired state gets only the message.
 pub fn mark_go_owned(view: &View<'_>) -> Option<Change> {
     let before = &*view.workflow;
     let mut after = before.clone();

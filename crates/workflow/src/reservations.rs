@@ -3,10 +3,11 @@
 //! * An NnfNode reports how many bytes of its drives are free and how many are allocated.
 //! * A Servers that names the rabbit reserves bytes of it from the moment when the Servers is written until its storage
 //!   is gone.
-//! * Where an allocation was made, the larger of reserved and allocated bytes is in use, not their sum.
-//! * An NnfNodeBlockStorage counts as made as soon as the engine sends its creation to the API.
-//! * If only one of two reservations fits and nothing of either is made, the older Servers gets the bytes. Without this
-//!   rule, each Servers would wait for the other.
+//! * While both a reservation and an allocation exist for the same storage, the larger of the two is in use, not the
+//!   sum.
+//! * The bytes of an NnfNodeBlockStorage count as allocated as soon as the engine sends its creation to the API.
+//! * If only one of two reservations fits, and storage of neither is being made, the older Servers gets the bytes.
+//!   Without this rule, each Servers would wait for the other.
 //! * A Servers that cannot be read may reserve any bytes of any rabbit: younger Servers wait until it can be read.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,5 +1,5 @@
-//! The directive rules and the profiles for storage and copies that Warren ships: with them, a system that has no rules and profiles
-//! of its own can run jobs.
+//! The directive rules and the profiles for storage and copies that Warren ships. With them, a system without rules
+//! and profiles of its own can run jobs.
 
 use api::{
     DWDirectiveRule, DWDirectiveRuleBody, NnfDataMovementProfile, NnfDataMovementProfileBody,
@@ -18,7 +18,8 @@ use serde_json::json;
 /// Namespace of the rules.
 const RULES_NAMESPACE: &str = "dws-system";
 
-/// Creates the rules if the API has none, and a profile of each kind if it has none. Existing objects stay as they are.
+/// Creates the shipped rules if the API has no rules, and of each kind of profile the shipped profile if the API has
+/// no profile of that kind. Existing objects stay as they are.
 ///
 /// # Errors
 /// When the API does not answer, or refuses.
@@ -198,7 +199,7 @@ mod tests {
     use super::*;
     use crate::profile::{ruleset, to_storage_profile};
 
-    /// A rabbit does not know the user of a job.
+    /// The rabbit that serves metadata has no account of the job's user, so an upcall would fail.
     #[test]
     fn the_shipped_profile_switches_off_identity_upcalls_of_metadata_servers() {
         let profile = profile();

@@ -84,7 +84,7 @@ pub enum IndexNames {
     /// `node-<k>`, with a link named after the compute.
     #[default]
     Node,
-    /// `<rabbit>-<k>`, as the sites' data movers expect.
+    /// `<rabbit>-<k>`, as the data movers of the Go controllers expect.
     Rabbit,
 }
 

@@ -50,7 +50,7 @@ pub struct DirectiveView {
     pub persistent: Option<NamedStorage>,
     /// Objects of the directive's containers.
     pub containers: Containers,
-    /// Objects of its copies.
+    /// Objects of the directive's copies.
     pub copies: Copies,
 }
 

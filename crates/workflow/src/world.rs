@@ -121,7 +121,7 @@ pub struct World {
     naming: persistent::Names,
     /// Newest resource version that each watch delivered, by kind.
     newest_versions: BTreeMap<String, u64>,
-    /// Number of lists that the watches delivered.
+    /// Number of lists that the watches delivered. [`World::take_created`] compares it with an earlier value.
     lists: u64,
     /// Kinds that were listed, and optional kinds that cannot be listed.
     answered: BTreeSet<String>,
@@ -292,7 +292,8 @@ impl World {
     }
 }
 
-/// Versions are comparable as numbers (Kubernetes 1.35, KEP-5504). A version that is no number is not compared.
+/// Versions are comparable as numbers (Kubernetes 1.35, KEP-5504). Returns `None` for a version that is no number;
+/// such a version is not compared.
 fn numeric_version<K: Object>(object: &K) -> Option<u64> {
     object.resource_version()?.parse().ok()
 }

@@ -88,7 +88,7 @@ fn a_clean_order_removes_the_temporary_files_of_a_run_whose_agent_ended() {
 }
 
 #[test]
-fn the_rate_can_be_changed_during_a_copy() {
+fn a_copy_ends_soon_after_its_rate_limit_of_1_byte_is_removed() {
     let Some(site) = Site::new(512 << 20) else { return };
     trees::plant(&site.source());
     let mut run = site.start(|order| order.rate = Some(1), "/", "/out");

@@ -45,8 +45,8 @@ impl Agent {
             self.set_mounted(uid);
         }
         self.forget_unmounted_versions(&pass.unmounted_versions);
-        // Either the object is about to disappear, or its unmount fails because a path is unknown: the clean-up finds
-        // the mounts that are left.
+        // The pass could not name all mounts of the object, and the object is about to disappear or the pass failed:
+        // the clean-up finds the mounts that are left.
         if pass.may_leave_mounts && (pass.unmounted.is_some() || has_failed) {
             self.clean_up.request_again();
         }

@@ -51,8 +51,8 @@ impl BlockStorageView {
         without_fenced(object, &self.chassis, policy, &self.elsewhere, &context.fences)
     }
 
-    /// Converges the units. The gated converger keeps a compute from a GFS2 if the compute was fenced
-    /// after the pass began.
+    /// Converges the units. For a GFS2, uses the converger that asks for permission before each attachment: a
+    /// compute that was fenced after the pass began gets no access.
     async fn allocate(&self, context: &Context, units: Vec<Desired>) -> Vec<Outcome> {
         let is_shared = is_shared(&self.object.metadata);
         converge(if is_shared { &context.gated } else { &context.converger }, units).await

@@ -102,8 +102,8 @@ impl Cache {
         names.filter(|name| self.block_storage(name).is_some()).cloned().collect()
     }
 
-    /// Returns the first of `directories` at or beneath which no mounted ClientMount has a mount. `mounted` has the
-    /// uids of the mounted ClientMounts.
+    /// Returns the first of `directories` in which nothing is mounted: no mounted ClientMount has a mount at it or
+    /// beneath it. `mounted` has the uids of the mounted ClientMounts.
     pub fn unmounted(&self, directories: &[String], mounted: &BTreeSet<String>) -> Option<String> {
         let is_beneath = |path: &str, directory: &str| {
             path.strip_prefix(directory)

@@ -56,7 +56,8 @@ fn a_ready_lustre_target_wakes_when_its_devices_are_known() {
     }
 }
 
-/// Only device events make the agent check a pool that serves; only the timer makes it retry a failed target.
+/// Device events make the agent check the ZFS pools of targets that serve. A failed target is retried by the timer
+/// alone.
 #[test]
 fn a_device_event_wakes_lustre_targets_that_serve() {
     let status = |error: Option<&str>| NnfNodeStorageStatus {
@@ -108,7 +109,10 @@ fn a_client_mount_deleted_without_our_finalizer_frees_its_mount_points() {
     let mut next = versioned(mount.clone(), 2);
     assert!(!cache.apply(Event::Applied(Ok(next.clone()))).contains(&let_go));
     next.metadata.uid = Some("another".to_owned());
-    assert!(cache.apply(Event::Applied(Ok(versioned(next, 3)))).contains(&let_go), "made anew");
+    assert!(
+        cache.apply(Event::Applied(Ok(versioned(next, 3)))).contains(&let_go),
+        "another object has taken the name"
+    );
     cache.apply(Event::Applied(Ok(mount.clone())));
     assert!(cache.apply(Event::Deleted(Ok(mount))).contains(&let_go));
 }

@@ -52,7 +52,7 @@ impl Cache {
         self.containers.iter().filter_map(related).collect()
     }
 
-    /// Returns the movements that have not begun: a place became free, or storage was mounted.
+    /// Returns the movements that do not run yet: a running movement ended, or storage was mounted.
     pub(crate) fn waiting_movements(&self) -> Vec<Wake> {
         let waits = |movement: &&Arc<NnfDataMovement>| {
             let state = movement.status.as_ref().and_then(|status| status.state.as_ref());
@@ -61,7 +61,7 @@ impl Cache {
         self.movements.iter().filter(waits).filter_map(related).collect()
     }
 
-    /// Returns what to wake after news of a copier.
+    /// Returns the movements to wake after a `datamover` process reported progress or ended.
     pub(crate) fn movement_news(&self, news: &News) -> Vec<Wake> {
         match news {
             News::Changed(name) => vec![Wake::Related(Key::Movement(name.clone()))],

@@ -27,7 +27,7 @@ use crate::{
 #[derive(Debug)]
 pub struct Computes {
     plugged_in: Vec<NodeName>,
-    /// Names of the computes in `Computes` to which the block storages give access now.
+    /// Names of this chassis's computes to which the block storages give access now.
     with_access: BTreeSet<String>,
 }
 
@@ -88,9 +88,9 @@ pub(super) async fn add_links(
             pass.failures
                 .extend(problems.into_iter().map(|why| format!("{}: {why}", describe(object))));
             if !all_known {
-                // The missing computes have access, so their ClientMounts may still come; or their jobs use none.
-                // Central controllers create the computes' ClientMounts within 2 s of the rabbit's, and the job looks
-                // for its link once PreRun is ready.
+                // The missing computes have access, so their ClientMounts may still be created, unless their jobs use
+                // none. Central controllers create the computes' ClientMounts within 2 s of the rabbit's, and the job
+                // looks for its link once PreRun is ready.
                 pass.retry = pass.retry.min(Retry::Soon);
             }
         }

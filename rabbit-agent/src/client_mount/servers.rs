@@ -119,7 +119,7 @@ async fn read_text(
 }
 
 /// Returns namespace and name of the Servers. With Warren's engine the owner of the ClientMount is the Servers itself;
-/// with the sites' controllers the owner is a NnfStorage of the same name and namespace.
+/// with the Go controllers the owner is a NnfStorage of the same name and namespace.
 fn servers_name(object: &ClientMount) -> Result<(&str, &str), ServersError> {
     let part = |key| object.label(key);
     let owner = (part(label::OWNER_NAMESPACE), part(label::OWNER_NAME), part(label::OWNER_KIND));

@@ -74,11 +74,11 @@ pub struct Desired {
     pub ports: Vec<u16>,
     /// UDP port of the MPI network and the index of this rabbit's pod in it.
     pub network: Option<(u16, u32)>,
-    /// Configuration files. They are read from the API only if the rabbit lacks them, so `None` unless they were read,
-    /// and `None` if the ConfigMap is missing.
+    /// Configuration files, which are read from the API if the rabbit lacks them. `None` if they were not read, or if
+    /// the ConfigMap is missing.
     pub files: Option<ConfigFiles>,
-    /// MPI keys. They are read from the API only if the rabbit lacks them, so `None` unless they were read, and `None`
-    /// if the Secret is missing.
+    /// MPI keys, which are read from the API if the rabbit lacks them. `None` if they were not read, or if the Secret
+    /// is missing.
     pub keys: Option<KeyFiles>,
 }
 

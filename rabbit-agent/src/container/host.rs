@@ -10,7 +10,7 @@ use super::{
     step::Step,
 };
 
-/// A rabbit: [`super::PodmanHost`], or a fake in tests.
+/// Runs podman and accesses files on a rabbit: [`super::PodmanHost`], or a fake in tests.
 pub trait Host: fmt::Debug + Send + Sync {
     /// Returns the state of an object's pods and containers, with the ends of the logs that `logs` selects.
     ///

@@ -30,7 +30,7 @@ mod network;
 
 use self::network::is_connected;
 
-/// A rabbit whose containers podman runs.
+/// Runs the containers of a rabbit with podman.
 #[derive(Debug)]
 pub struct PodmanHost {
     podman: Podman,
@@ -46,7 +46,7 @@ pub struct PodmanHost {
 }
 
 impl PodmanHost {
-    /// Returns a host with this configuration.
+    /// Returns a [`Host`] with this configuration.
     #[must_use]
     pub fn new(config: &ContainerConfig) -> Self {
         Self {

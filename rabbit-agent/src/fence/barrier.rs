@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_stays_closed_until_the_last_of_its_fences_ends() {
+    fn a_node_gets_no_gfs2_until_the_last_of_its_fences_ends() {
         let fences = Fences::default();
         let node: NodeName = "compute-01".parse().unwrap();
         let last = fences.close(&node);

@@ -1,4 +1,5 @@
-//! A host for passes over a GFS2: it asks the barrier for permission before it attaches a namespace to a compute.
+//! The [`Host`] (interface to the drives) for passes over a GFS2: before it attaches a namespace to a compute, it asks
+//! [`Fences`], the record of fenced computes, for permission.
 //!
 //! A pass may zero a namespace for hours before it attaches the namespace, and a fence cannot wait that long. So the
 //! pass asks for permission only for the attachment itself, and keeps the permission until the attachment ends.
@@ -13,7 +14,7 @@ use storage::{
 
 use super::Fences;
 
-/// A host that attaches nothing to a fenced compute.
+/// A [`Host`] that attaches nothing to a fenced compute, and does all other work of the host behind it.
 #[derive(Debug)]
 pub(crate) struct Gate {
     pub(crate) host: Arc<dyn Host>,
@@ -51,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_compute_closed_during_a_pass_gets_no_attachment() {
+    fn a_compute_that_is_fenced_during_a_pass_gets_no_attachment() {
         let rabbit: NodeName = "rabbit-1".parse().unwrap();
         let roots = storage::desired::AllowedRoots::new(["/mnt/nnf".into()]).unwrap();
         let host = Arc::new(FakeHost::with_drives(rabbit.clone(), roots, 1, 1 << 30));
@@ -62,7 +63,7 @@ mod tests {
             let step = Step::Attach { id: id.clone(), endpoint, node: node.parse().unwrap() };
             gate.apply(&step).unwrap_err().to_string()
         };
-        // The step reached the host behind the gate, because the error is that host's: there is no such namespace.
+        // The error is the drive's (there is no such namespace), so the gate let the step through.
         let error_of_drive = attach(Endpoint::Compute(0), "compute-01");
         fences.update(BTreeSet::from(["compute-01".parse().unwrap()]), BTreeSet::new());
         let closed = attach(Endpoint::Compute(0), "compute-01");

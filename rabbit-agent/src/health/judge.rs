@@ -128,7 +128,8 @@ pub fn judge(before: &Judgement, check: &CheckFacts<'_>, now: Instant) -> Judgem
     let settles = conditions.iter().filter_map(end_of).filter(|end| *end > now).min();
     let lasts = |entry: (&(Subject, Kind), &Condition)| match end_of(entry) {
         None => !entry.0.1.needs_no_check(),
-        // This check could not tell whether the condition has ended, and a check right after it could not tell either.
+        // The condition was due to end, but this check did not read its subject. An immediate check would not read it
+        // either, so the next check comes after `RECHECK`.
         Some(end) => end <= now,
     };
     let known = learn(&before.known, check);

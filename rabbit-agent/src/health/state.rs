@@ -83,8 +83,8 @@ impl HealthState {
         *judged = next.clone();
         drop(judged);
         let next_check = self.next_check(&next, now);
-        // A check that is due but has not begun stays due: the check that ends now may not cover the reason for the
-        // other one.
+        // A check that is due but has not begun stays due: the check that ends now may not have read the facts for
+        // which the due check was requested.
         self.due.send_modify(|due| *due = due.filter(|at| *at <= now).or(next_check));
         next
     }
@@ -222,7 +222,7 @@ mod tests {
         drop(health.judge(&unread(&computes), begun));
         due.next().await.unwrap();
         assert!(begun.elapsed() >= Duration::from_millis(20));
-        assert!(futures::poll!(due.next()).is_pending(), "once");
+        assert!(futures::poll!(due.next()).is_pending(), "one request leads to one check");
     }
 
     #[test]
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_due_check_is_not_postponed_by_one_that_ends() {
+    async fn a_due_check_is_not_postponed_by_a_check_that_ends() {
         let computes = BTreeMap::new();
         let every = Duration::from_secs(60);
         let health = HealthState { every: Some(every), ..HealthState::default() };
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn checks_only_on_events_need_no_timer() {
+    async fn without_a_check_period_no_check_is_due_by_time() {
         let computes = BTreeMap::new();
         let health = HealthState::default();
         let now = Instant::now();

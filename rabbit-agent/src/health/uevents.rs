@@ -137,9 +137,9 @@ impl Uevent {
         }
     }
 
-    /// Returns whether the event may concern a drive, its link, a namespace, or a link to a compute. Links are PCI
-    /// functions that come and go; drives and namespaces belong to NVMe; a cluster file system reports by itself that
-    /// it withdraws. udevd makes the kernel announce every write to a disk too: such an event is ignored.
+    /// Returns whether the event may concern a drive, its link, a namespace, or a link to a compute. The kernel
+    /// announces a link that comes or goes as a PCI function, a drive or namespace as a device of NVMe, and a GFS2 that
+    /// withdraws as `offline`. At udevd's request it also announces every write to a disk: such an event is ignored.
     fn concerns_storage(&self) -> bool {
         match &*self.subsystem {
             "pci" | "nvme" => true,

@@ -52,7 +52,7 @@ impl MovementRecord {
     /// When the file cannot be read.
     pub fn starts(&self) -> io::Result<u64> {
         match fs::read_to_string(self.directory.join("starts")) {
-            // After a loss of power the file may be incomplete: then a copy was about to start.
+            // After a loss of power the file may be incomplete. A copy was about to start then, so one start counts.
             Ok(text) => Ok(text.trim().parse().unwrap_or(1)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
             Err(error) => Err(error),

@@ -72,7 +72,7 @@ pub fn status(
     after
 }
 
-/// Returns labels: first one label for each drive, then labels for empty slots without end. A drive has its printed
+/// Returns an endless series of labels: first one for each drive, then labels for empty slots. A drive has its printed
 /// label, or else the first free number that is not below the number of its slot; empty slots have the remaining
 /// numbers. If any drive has a printed label, numbers begin with 1.
 fn labels(drives: &[Drive]) -> impl Iterator<Item = String> {
@@ -133,7 +133,8 @@ pub fn lost_namespaces<'a>(
     lost.map(|(id, object)| (id, object.as_str())).collect()
 }
 
-/// Returns the status of all 17 ports. A port without a compute has no host name, so central controllers leave it out.
+/// Returns the entries of `status.servers`: the rabbit, and the 16 slots for computes. A slot without a compute has no
+/// host name, so central controllers leave it out.
 pub fn servers(chassis: &Chassis, judged: &Judgement) -> Vec<NnfServerStatus> {
     let slots = chassis.slots();
     let rabbit = NnfServerStatus {

@@ -63,7 +63,7 @@ fn another_controller_is_rejected() {
 }
 
 #[test]
-fn no_address_is_served_by_default() {
+fn probes_and_metrics_are_not_served_by_default() {
     let addresses = |args: &[&str]| {
         let args = parsed(args).unwrap().node_manager;
         [args.probes(), args.metrics()].map(|at| at.map(|at| at.to_string()))
@@ -79,7 +79,7 @@ fn no_address_is_served_by_default() {
 }
 
 #[test]
-fn the_drive_monitor_period_is_a_fallback() {
+fn the_drive_check_period_falls_back_to_nnf_drive_monitor_period() {
     let env = |set: &[&str]| {
         let command =
             with_node_manager_environment(config::Args::command(), |name| set.contains(&name));

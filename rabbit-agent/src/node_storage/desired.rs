@@ -94,8 +94,8 @@ pub fn check_block(
     }
     let rabbit = name_of(&object.metadata.namespace);
     let lacking = allocations_made.iter().take(needed).position(|allocation| {
-        // Fewer paths than devices mean that drives are missing. Whether the volume works without these drives is seen
-        // when the volume is observed, and other allocations are not affected.
+        // Fewer paths than devices mean that drives are missing. This is no error here: the observation of the volume
+        // shows whether it works without these drives, and other allocations are not affected.
         allocation.devices.is_empty() || !allocation.accesses.contains_key(&rabbit)
     });
     lacking.map_or(Ok(()), |index| Err(NodeStorageError::NoAccess { block: name(), index, rabbit }))

@@ -119,9 +119,9 @@ pub fn with_error(object: &NnfNodeStorage, error: ResourceError) -> NnfNodeStora
     NnfNodeStorageStatus { error: Some(error), ..object.status.clone().unwrap_or_default() }
 }
 
-/// Returns whether any pass worked on the object's file systems. If a pass did, a tear-down without a profile would
-/// skip hooks and leave mounts. A status that is not ready does not prove the opposite: a file system that was ready
-/// and failed later has such a status too.
+/// Returns whether any pass worked on the object's file systems. If so, the tear-down needs the profile: without it,
+/// the tear-down would skip hooks and leave mounts. Looks at `allocations`, not at `ready`: a file system that was
+/// ready and failed later is not ready either.
 pub fn was_ever_worked_on(object: &NnfNodeStorage) -> bool {
     object.status.as_ref().is_some_and(|status| !status.allocations.is_empty())
 }

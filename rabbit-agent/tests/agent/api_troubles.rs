@@ -190,7 +190,7 @@ async fn the_agent_waits_for_a_missing_kind_that_it_only_reads() {
 }
 
 #[tokio::test]
-async fn an_undecodable_object_hides_no_other_and_changes_nothing() {
+async fn the_agent_works_on_other_objects_while_one_cannot_be_decoded_and_undoes_nothing() {
     // A definition of the kind by newer or older software may allow objects that our types cannot decode.
     let mut crds = strict_crds();
     for crd in &mut crds {

@@ -50,8 +50,8 @@ async fn a_tree_is_mounted_and_unmounted_with_four_writes() {
     assert_eq!(mounts, 6, "three mounts for the set-up, three for the tree");
 }
 
-/// Only the profile has the unmount command. If a watch has not brought the profile, this does not prove that
-/// the profile is missing.
+/// The unmount command is in the profile. When the agent's watch has not delivered the profile and the API refuses to
+/// say whether it exists, the agent must not unmount without the command.
 #[tokio::test]
 async fn a_mount_stays_while_the_existence_of_its_profile_is_unknown() {
     let mut bench = Bench::new().await;

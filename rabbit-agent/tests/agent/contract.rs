@@ -1,4 +1,4 @@
-//! Tests the behaviour on which the sites' central controllers rely, and a switch to the Go daemon and back.
+//! Tests the behaviour on which central controllers rely, and a switch to the Go daemon and back.
 
 use api::{ClientMount, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, names::finalizer};
 use kube::{

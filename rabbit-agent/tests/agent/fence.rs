@@ -363,7 +363,7 @@ async fn a_fence_without_a_written_answer_is_not_acknowledged_to_dlm() {
     fs::remove_dir(&in_the_way).unwrap();
     let answer = answer(&bench, 0, NODE).await;
     assert_eq!(answer["success"], json!(true), "{answer}");
-    assert_eq!(acknowledgements(&bench), "fence_ack 5 1 1\n", "once");
+    assert_eq!(acknowledgements(&bench), "fence_ack 5 1 1\n", "DLM was told once");
 }
 
 /// The crash leaves the refusal beside its request.

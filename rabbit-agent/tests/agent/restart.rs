@@ -60,7 +60,7 @@ async fn a_reboot_mounts_everything_again_without_errors() {
     let before = bench.host.applied().len();
     let history = bench.history(&mounted);
     bench.start();
-    // Two mounts for the set-up, two of the index tree, and the latter two again.
+    // Two mounts for the set-up, two of the index tree, and after the reboot the two of the index tree again.
     bench.until_mounts(6).await;
     bench.delete::<ClientMount>(MOUNT).await;
     let seen = history.await.unwrap();
@@ -147,8 +147,8 @@ async fn a_deleted_block_storage_keeps_its_namespaces_until_the_tear_down() {
     assert_eq!((torn_down.count(), count_created(&bench, before)), (1, 0));
 }
 
-/// Returns a bench with a stopped agent and two file systems, each on a drive of its own. After a reboot, the function
-/// `go` changes the first drive.
+/// Creates two file systems, each on a drive of its own, stops the agent, reboots the node, and lets `go` change the
+/// first drive.
 ///
 /// The second file system is created only after the first exists, and so gets the other drive, which has more free
 /// bytes: if both were created at once, both could get the same drive.

@@ -126,7 +126,7 @@ const FAULTS: [(&str, &[&str], &str); 29] = [
         &["PreRun"],
         "an_object_that_is_deleted_under_a_job_is_made_again_or_reported",
     ),
-    ("the workflow is deleted", ALL, "a_workflow_may_be_deleted_after_any_change"),
+    ("the workflow is deleted", ALL, "a_workflow_deleted_after_any_change_leaves_nothing"),
     (
         "the workflow is deleted while it is mounted",
         &["PreRun"],

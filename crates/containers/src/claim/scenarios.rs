@@ -1,5 +1,7 @@
-//! Scenarios with two or three coordinators, one API, some rabbits, and faults between them. Each scenario is a test
-//! that is named by the scenario's number.
+//! Scenarios with two or three coordinators, one API, some rabbits, and faults between them. Each scenario has a number
+//! and is a test that begins with this number: S4.7 is the test `s4_7_…`. `golden/claim/vectors.json` and
+//! `crates/workflow/tests/engine/claims.rs` use the same numbers. S1 and S3 are races and writes in another's name, S2
+//! crashes, S4 an unreachable or restored API, S5 credentials, S6 ends of runs.
 //!
 //! The API is in memory: it refuses writes that are based on an old version of the run, and writes that the rules
 //! refuse. `tests/tests/privilege/claims.rs` has the scenarios that need a real API server, tokens or RBAC (S1.1, S1.2,

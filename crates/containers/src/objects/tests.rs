@@ -11,8 +11,8 @@ fn read(path: &str) -> Value {
     serde_saphyr::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// Returns an object that the sites' controllers created for the workflow `cweb`. The names of its nodes were replaced
-/// in the recording. The test removes the simulated devices of the machine on which the object was recorded.
+/// Returns an object that the Go controllers created for the workflow `cweb`. The names of its nodes were replaced in
+/// the recording. The test removes the simulated devices of the machine on which the object was recorded.
 fn read_captured(name: &str) -> Value {
     read(&format!("captured/{name}.yaml"))
 }

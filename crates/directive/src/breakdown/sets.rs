@@ -126,7 +126,7 @@ fn check_mgt_fields(options: &LustreOptions) -> Result<(), BreakdownFault> {
     }
 }
 
-/// Returns the set of the combined target (`mgtmdt`). Its size is the larger of two profile fields: the sites'
+/// Returns the set of the combined target (`mgtmdt`). Its size is the larger of two profile fields: the Go
 /// controllers read `mdtOptions.capacity`, but the profile also has `mgtMdtOptions.capacity`.
 fn combined_set(options: &LustreOptions) -> Result<AllocationSet, BreakdownFault> {
     let own = size_of("lustreStorage.mgtMdtOptions.capacity", &options.mgt_mdt)?;

@@ -19,7 +19,7 @@ use super::{leases, renew};
 
 /// Namespace of the Leases if no namespace of containers is configured.
 const NAMESPACE: &str = "default";
-/// Delay after a renewal that the API did not accept.
+/// Delay before the next attempt, after a renewal that the API did not accept.
 const AGAIN: Duration = Duration::from_secs(2);
 
 /// When this coordinator last renewed its Lease, shared by the task that renews it and the tasks that act.
@@ -34,7 +34,7 @@ impl SharedLease {
         lease.may_act(since_boot())
     }
 
-    /// Records when the last accepted renewal was sent.
+    /// Records an accepted renewal by the time at which its request was sent.
     pub fn record_renewal(&self, requested_at: Duration) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).record_renewal(requested_at);
     }

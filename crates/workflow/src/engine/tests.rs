@@ -22,8 +22,8 @@ fn servers(name: &str, since: &str) -> Servers {
     .unwrap()
 }
 
-/// If block storage counted only after the API's answer, a workload manager could fill an older Servers before that
-/// answer, and would get the same bytes.
+/// Before the API has answered the creation of a block storage, a workload manager may fill an older Servers. Without
+/// this rule the older Servers would get bytes that the block storage is about to allocate.
 #[tokio::test]
 async fn block_storage_counts_as_allocated_until_the_api_refuses_it() {
     let mut engine = engine();
@@ -53,8 +53,7 @@ async fn block_storage_counts_as_allocated_until_the_api_refuses_it() {
     assert_eq!(free(&engine), 100);
 }
 
-/// If the engine made two changes at once that ask for names or give out names, two management targets could give one
-/// name to two file systems.
+/// If the engine made two such changes at once, two management targets could give the same name to two file systems.
 #[test]
 fn changes_that_give_fs_names_are_made_one_at_a_time() {
     let before: api::NnfLustreMgt = from_value(json!({

@@ -81,7 +81,7 @@ fn belongs_to_another_is_false_for_the_holders_own_name() {
 }
 
 #[test]
-fn each_owner_starts_from_its_own_name() {
+fn first_name_differs_between_owners_and_skips_taken_names() {
     let none = BTreeSet::new();
     let [first, other] = ["uid-1", "uid-2"].map(|uid| first_name(uid, &none));
     assert_ne!(first, other);

@@ -1,8 +1,9 @@
 //! `create_persistent`, `persistentdw` and `destroy_persistent`: storage that outlives the workflow that made it.
 //!
 //! The plan of a workflow creates the storage, and requests its destruction. The consumers, access and mounts are
-//! shared by several workflows, so only the plan of the storage itself ([`instance`]) changes them. A directive that
-//! uses the storage waits for that plan.
+//! shared by several workflows, so no plan of a workflow changes them: the engine plans for each
+//! PersistentStorageInstance too, and only this plan of the storage ([`instance`]) changes them. A directive that uses
+//! the storage waits for the plan of the storage.
 
 mod create;
 mod destroy;

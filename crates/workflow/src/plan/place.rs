@@ -21,7 +21,7 @@ use crate::{
     view::View,
 };
 
-/// Bytes of the smallest allocation that the engine places; mkfs checks the minimum of each file system itself.
+/// Bytes of the smallest allocation that the engine places. Each file system needs more; mkfs checks that minimum.
 const LEAST: u64 = 1;
 
 /// Fills an empty Servers.

@@ -160,7 +160,7 @@ pub(super) fn unreadable_servers_error(site: &Site, at: &ObjectKey) -> Option<Re
     )))
 }
 
-/// Waits for a Servers that was filled in and does not exist any more, or fails if the Servers cannot be read.
+/// Waits until a Servers that was deleted exists again and is filled; fails if the Servers cannot be read.
 pub(super) fn wait_for_servers(site: &Site, at: &ObjectKey) -> Progress {
     match unreadable_servers_error(site, at) {
         Some(error) => Progress::failed(error),

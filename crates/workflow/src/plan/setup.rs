@@ -155,7 +155,7 @@ impl StorageMaker<'_> {
                 group_id: spec.group_id,
                 command_variables: self.variables(allocation.count),
                 file_system_type: FileSystemType::from(self.jobdw.file_system.as_str()),
-                // The sites' controllers write `lustreStorage` for every kind of file system.
+                // The Go controllers write `lustreStorage` for every kind of file system.
                 lustre_storage: LustreStorageSpec {
                     lustre_components: LustreComponents::default().into(),
                     ..LustreStorageSpec::default()

@@ -68,7 +68,7 @@ fn is_withdrawn(block: &NnfNodeBlockStorage, rabbit: &str) -> bool {
         && block.spec.allocations.iter().all(|allocation| allocation.access.len() <= 1)
 }
 
-/// Returns the wait for the objects that still exist, or the error that blocks their removal.
+/// Waits for the objects of a storage that still exist, or returns the error that blocks their removal.
 pub fn removal_progress(group: &Group) -> Progress {
     if group.is_gone() {
         return Progress::default();

@@ -83,7 +83,7 @@ fn the_older_of_two_reservations_that_do_not_both_fit_wins() {
 }
 
 #[test]
-fn a_younger_servers_waits_for_an_unreadable_one() {
+fn a_servers_waits_for_an_older_unreadable_servers() {
     let mut reservations = Reservations::default();
     let created = |at: &str| serde_json::from_value::<Time>(json!(at)).unwrap();
     let (asking, unread) = (place("me"), place("unread"));
@@ -120,7 +120,7 @@ fn a_younger_servers_waits_for_an_unreadable_one() {
 }
 
 #[test]
-fn allocations_of_other_controllers_are_not_free() {
+fn bytes_that_other_controllers_allocated_are_not_free() {
     let (mut reservations, asking) = (Reservations::default(), place("me"));
     let at = ("r".to_owned(), "b".to_owned());
     reservations.allocate(&at, None, Some(&block(20)));

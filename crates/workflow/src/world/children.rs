@@ -60,7 +60,8 @@ impl World {
         self.view_knowing(at, None)
     }
 
-    /// Returns a workflow with all of its objects, but takes one persistent storage from the caller (`known`).
+    /// Returns a workflow with all of its objects. For one persistent storage the caller passes the objects
+    /// (`known`), so that they are collected only once for all users of the storage.
     pub(super) fn view_knowing(
         &self,
         at @ (namespace, name): &ObjectKey,

@@ -70,7 +70,7 @@ impl WatchedKind for NnfDataMovementProfile {
         take_profile(change, templates, |profile| profile.data().pinned)
     }
 
-    /// From now on the set of profiles is known, even if it is empty.
+    /// Called after the first list of profiles: from then on the set of profiles is known, even if it is empty.
     fn on_list(world: &mut World) -> Vec<Wake> {
         world.site.movement_profiles.get_or_insert_default();
         Vec::new()

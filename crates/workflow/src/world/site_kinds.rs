@@ -73,7 +73,7 @@ impl WatchedKind for LustreFileSystem {
         if spec(&change.old) == spec(&change.new) { Vec::new() } else { vec![Wake::Waiting] }
     }
 
-    /// From now on the set of global Lustre file systems is known, even if it is empty.
+    /// Called after the first list of LustreFileSystems: from then on their set is known, even if it is empty.
     fn on_list(world: &mut World) -> Vec<Wake> {
         let is_first = world.site.lustre.is_none();
         world.site.lustre.get_or_insert_default();

@@ -155,7 +155,7 @@ async fn run_to_teardown(site: &Site) {
     site.wait("life", "PostRun", "DriverWait", "end of containers on r, s").await;
     site.set_pod_status("life", ended_pod(0, "")).await;
     site.wait("life", "PostRun", "Completed", "").await;
-    assert_eq!(site.pods("life", 2).await.len(), 2, "logs are there until Teardown");
+    assert_eq!(site.pods("life", 2).await.len(), 2, "pods and their logs stay until Teardown");
     for state in ["DataOut", "Teardown"] {
         site.request_state("life", state).await;
         site.wait("life", state, "Completed", "").await;

@@ -1,5 +1,5 @@
 //! Several coordinators drive the same workflows: these tests cover take-overs of claims, and the changes that the API
-//! refuses after a take-over. Numbers such as S2.2 are scenarios of `crates/containers/golden/claim/vectors.json`.
+//! refuses after a take-over. Numbers such as S2.2 name the scenarios of `crates/containers/src/claim/scenarios.rs`.
 
 use std::{collections::BTreeMap, time::Duration};
 

@@ -14,7 +14,7 @@ fn slot(site: &Site, compute: &str) -> Value {
     mount["spec"]["mounts"][0]["device"]["deviceReference"]["data"].clone()
 }
 
-/// [`Site::make`] panics at a second mount of an XFS.
+/// [`Site::make`] panics if an XFS is mounted on a second node.
 #[test]
 fn a_replacement_compute_does_not_get_an_allocation_that_may_be_mounted() {
     for kind in ["xfs", "gfs2", "raw"] {

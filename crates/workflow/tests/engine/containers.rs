@@ -172,7 +172,8 @@ fn containers_run_beside_gfs2_lustre_and_raw() {
     }
 }
 
-/// The plan of the storage mounts the storage on rabbits, and unmounts it there once the containers have ended.
+/// The plan of the PersistentStorageInstance mounts the storage on rabbits for the containers, and unmounts it there
+/// once the containers have ended.
 #[test]
 fn containers_keep_persistent_storage_mounted_on_their_rabbits() {
     for kind in ["gfs2", "lustre", "raw"] {
@@ -295,7 +296,7 @@ fn no_container_starts_before_its_rabbit_has_mounted_all_storage() {
 }
 
 #[test]
-fn the_start_deadline_ends_when_all_are_ready_and_postrun_sets_the_end_deadline() {
+fn the_start_deadline_is_removed_when_all_containers_are_ready_and_postrun_sets_the_end_deadline() {
     let mut site = site();
     site.bring_towards("w", &lines("gfs2"), "PreRun");
     assert_eq!(site.deadlines(), [json!(60), json!(60)]);

@@ -64,7 +64,7 @@ fn a_whole_workflow_takes_64_writes_and_repeats_none() {
 }
 
 #[test]
-fn a_workflow_may_be_deleted_after_any_change() {
+fn a_workflow_deleted_after_any_change_leaves_nothing() {
     let mut site = Site::new(2, 100 * GIB);
     site.create("w", &directives());
     site.after_each_change("w", &["c1", "c2"], |mut ended| ended.remove("w"));

@@ -49,8 +49,8 @@ struct Running {
     index_names: IndexNames,
     claims: Coordinator,
     woken: BTreeSet<Key>,
-    /// Keys whose last plan has an outcome other than Done; the value is true if an outcome of that plan
-    /// is Failed or Queued.
+    /// Keys that [`Wake::Waiting`] plans again: those whose last plan has an outcome other than Done. If the value is
+    /// true, an outcome is Failed or Queued, and [`Wake::Failing`] plans the key again too.
     waiting: BTreeMap<Key, bool>,
     /// Keys that the engine plans again at a certain time.
     due: BTreeMap<Key, Timestamp>,

@@ -58,7 +58,7 @@ const ROWS: [(&str, Row); 64] = [
         "5 Lustre external",
         Elsewhere(&[(
             "lustre/lives.rs",
-            "computes_outside_of_the_rabbits_mount_too_and_unknown_ones_fail",
+            "computes_that_no_rabbit_serves_mount_lustre_and_unknown_computes_fail",
         )]),
     ),
     // With the Go controllers, a person fences a node; here the agents fence the node, and the engine trusts the

@@ -10,7 +10,7 @@ use crate::{
     site::Site,
 };
 
-/// A change of an object.
+/// A change that a test makes to an object.
 type Edit = dyn Fn(&mut Value);
 
 fn propose(directives: &[&str]) -> (String, String) {

@@ -60,7 +60,7 @@ fn breakdowns_equal_those_of_the_go_controllers() {
         assert_eq!(ours["status"]["storage"], recorded["status"]["storage"], "{kind}");
         let ways = |object: &Value| {
             let mut ways = object["status"]["compute"]["constraints"]["location"].clone();
-            // The order of the two ways has no meaning.
+            // The order of the two kinds of access has no meaning.
             let access = ways[0]["access"].as_array_mut().unwrap();
             access.sort_by_key(ToString::to_string);
             ways

@@ -2,7 +2,7 @@ use super::*;
 use crate::samples;
 
 #[test]
-fn an_allocation_with_only_a_record_is_released_with_its_object() {
+fn an_allocation_with_only_a_ledger_entry_is_released_with_its_object() {
     let owner = samples::BLOCK_UID.parse().unwrap();
     let owned_by = |owner, index| NamespaceOwner::Ours(AllocationId { owner, index });
     let at = |nsid| NamespaceId { subsystem: "nqn.x:d0".parse().unwrap(), nsid };

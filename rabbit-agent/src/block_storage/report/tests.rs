@@ -49,7 +49,7 @@ fn the_status_has_the_shape_that_central_controllers_read() {
 }
 
 #[test]
-fn a_missing_drive_stays_listed_and_blocks_no_other() {
+fn a_missing_namespace_stays_listed_and_its_allocation_stays_usable() {
     let mut object = samples::block_storage(&[(8192, &["rabbit-1", "compute-01"])]);
     let allocations = samples::allocations(&object);
     let made =

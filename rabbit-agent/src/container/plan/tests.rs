@@ -181,7 +181,7 @@ fn an_attempt_lasts_until_its_last_container_ends() {
 }
 
 #[test]
-fn a_removed_pod_and_a_reboot_count_as_attempts() {
+fn an_attempt_counts_as_failed_after_its_pod_was_removed_or_the_rabbit_rebooted() {
     let record = Record { attempt: 1, ..fresh() };
     assert_eq!(steps(|_| {}, &seen(&[]), &record, at(0))[0], "make pod warren-U-2");
     let lost = seen(&[(&[("app", ContainerState::Lost)], false)]);

@@ -14,8 +14,8 @@ use crate::fence::{
     spool::Spool,
 };
 
-/// Longest time of a fence; then the agent answers that the fence failed. The sites' agent waits for 60 s, which must
-/// suffice for the acknowledgement to DLM too.
+/// Longest time of a fence; then the agent answers that the fence failed. At the sites, Pacemaker's agent waits 60 s
+/// for an answer, and the acknowledgement to DLM must fit into this time too.
 const DETACH_WITHIN: Duration = Duration::from_secs(40);
 
 /// Fences one node and answers all its requests. Returns the requests that could not be answered or deleted.

@@ -46,7 +46,7 @@ fn directories_are_created_only_in_an_existing_parent() {
 }
 
 #[test]
-fn an_answered_request_is_not_requested_any_more_and_marks_its_node() {
+fn an_answered_request_needs_no_other_answer_and_its_node_counts_as_fenced() {
     let (_directory, spool) = spool();
     assert_eq!(spool.scan().unwrap(), Scan::default());
     let name = write_request(&spool, "compute-01");
@@ -73,7 +73,7 @@ fn an_answered_request_is_not_requested_any_more_and_marks_its_node() {
 }
 
 #[test]
-fn one_answer_of_success_marks_a_node_and_a_refusal_does_not() {
+fn a_node_counts_as_fenced_after_an_answer_of_success_but_not_after_a_refusal() {
     let (_directory, spool) = spool();
     let name = write_request(&spool, "compute-01");
     answer(&spool, &name, &Verdict::NotProved(String::new()));
@@ -86,7 +86,7 @@ fn one_answer_of_success_marks_a_node_and_a_refusal_does_not() {
 }
 
 #[test]
-fn an_incomplete_request_is_ignored_and_an_incomplete_answer_marks_its_node() {
+fn an_incomplete_request_is_ignored_and_the_node_of_an_incomplete_answer_counts_as_fenced() {
     let (_directory, spool) = spool();
     let name = write_request(&spool, "compute-01");
     let request = spool.requests.join(name.to_string());

@@ -219,7 +219,7 @@ fn a_failure_stops_no_other_work() {
 }
 
 #[test]
-fn for_a_deleted_object_names_are_only_erased() {
+fn a_deleted_object_gives_out_no_name_and_erases_withdrawn_names() {
     let entry = json!([{"reference": reference("one"), "commands": ["lctl"]}]);
     let spec = json!({"claimList": claims(&["kept", "new"]), "commandList": entry});
     let status = json!({"fsNameNext": "aaaaaaac", "claimList":

@@ -109,7 +109,8 @@ fn movement(user: i64, number: u32) -> Waiting {
 type Case = (&'static str, Vec<Waiting>, &'static [i64], &'static [i64], usize, &'static [u32]);
 
 #[test]
-fn movements_start_by_begun_then_running_count_of_the_user_then_turn_then_age() {
+fn begun_movements_start_first_then_those_of_users_with_fewest_running_then_longest_without_turn_then_oldest()
+ {
     let begun = |user, number| Waiting { has_begun: true, ..movement(user, number) };
     let cases: [Case; 9] = [
         ("no movement waits: none starts", vec![], &[], &[], 4, &[]),

@@ -42,8 +42,8 @@ pub(super) struct Command {
     pub(super) by: Record,
     /// Time, by the rabbit's clock, since the rabbit sent the heartbeat that this command answers.
     pub(super) age: Duration,
-    /// Whether this is a sync: it only reports the claim that the API has, read from a quorum. A new
-    /// journal begins with it.
+    /// Whether this is a sync: a command that orders nothing, and only tells the rabbit the claim that the API has, read
+    /// from a quorum. A rabbit that lost its journal begins a new journal with this claim.
     pub(super) is_sync: bool,
 }
 

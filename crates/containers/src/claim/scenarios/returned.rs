@@ -87,7 +87,7 @@ fn s4_2_after_a_restore_of_the_api_a_claim_exceeds_the_epochs_that_rabbits_recor
 }
 
 #[test]
-fn s4_3_a_rabbit_with_a_new_disk_obeys_only_after_a_coordinator_synced_it() {
+fn s4_3_a_rabbit_with_a_new_disk_obeys_only_after_a_coordinator_told_it_the_stored_claim() {
     let (mut server, mut c1, mut rabbits) = brought_to(&Phase::Claimed);
     let rabbit = &mut rabbits[0];
     (rabbit.journal, rabbit.asks) = (Journal::Lost, false);

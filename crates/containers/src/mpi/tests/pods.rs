@@ -42,7 +42,7 @@ fn a_launcher_equals_the_launcher_of_the_mpi_operator_except_for_ssh_options() {
 }
 
 #[test]
-fn each_mpirun_gets_the_path_of_the_agent() {
+fn each_mpirun_gets_the_path_of_warrens_remote_shell() {
     for (implementation, names) in [
         ("OpenMPI", &["OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent"][..]),
         ("Intel", &["I_MPI_HYDRA_BOOTSTRAP_EXEC"]),

@@ -104,7 +104,8 @@ pub(super) fn check_enabled(view: &View<'_>, existing: &Containers, run: &Run<'_
 /// Lustre cannot be used.
 pub(super) fn wait_for_mounts(view: &View<'_>, container: &Container, run: &Run<'_>) -> Progress {
     if let Err(error) = check(view, container, run.profile) {
-        // The global Lustre was usable in Proposal and may be usable again, so the job does not end.
+        // The global Lustre was usable in Proposal and may become usable again, so the error is Major, not Fatal, and
+        // the job does not end.
         return Progress::failed(ResourceError { severity: Severity::Major, ..error });
     }
     let used = container.storages.iter().filter_map(|argument| find_storage(view, argument));

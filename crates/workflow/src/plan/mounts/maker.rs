@@ -74,7 +74,7 @@ pub struct MountMaker<'a> {
 }
 
 impl MountMaker<'_> {
-    /// Returns the key of a node's ClientMount for this directive.
+    /// Returns the key of a node's ClientMount for this directive. `end` is the last part of the ClientMount's name.
     pub fn mount_key(&self, node: &str, end: &str) -> ObjectKey {
         let name = directive_object_name(&self.view.workflow, self.index);
         (node.to_owned(), format!("{}-{name}-{end}", self.view.namespace()))
@@ -182,7 +182,8 @@ impl MountMaker<'_> {
         self.new_rabbit_mount(at, here.iter().map(mount).collect())
     }
 
-    /// Creates a rabbit's mount. Its label says in which state it ends: an XFS is unmounted before computes mount it.
+    /// Creates a rabbit's mount. A label names the state in which the mount is unmounted: PreRun for an XFS, which
+    /// must be unmounted on the rabbit before a compute mounts it, else PostRun.
     pub fn new_rabbit_mount(&self, at: &ObjectKey, mounts: Vec<ClientMountInfo>) -> Option<Change> {
         let mut object = self.client_mount(at, mounts)?;
         let state = if self.file_system == FileSystem::Xfs { "PreRun" } else { "PostRun" };

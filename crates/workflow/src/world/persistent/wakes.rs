@@ -50,9 +50,9 @@ impl World {
         if relevant(&change.old) == relevant(&change.new) { Vec::new() } else { wakes }
     }
 
-    /// Wakes the workflows that see a difference between two versions of the storage. If only the consumers changed,
-    /// these are the consumers that came or went. If the last consumer left, or another field changed, these are all
-    /// workflows that name the storage.
+    /// Wakes the workflows that a change of the storage concerns. If only the consumers changed, wakes the
+    /// consumers that came or went. If the last consumer left, or another field changed, wakes all workflows that
+    /// name the storage.
     fn wake_by_change(
         &self,
         at: &ObjectKey,

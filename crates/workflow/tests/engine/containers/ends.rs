@@ -163,7 +163,7 @@ fn a_silent_rabbit_is_reported_and_its_containers_count_as_running() {
             site.request_state("w", "PostRun");
             site.settle();
         }
-        let silent = site.replan_time("w").expect("a moment");
+        let silent = site.replan_time("w").expect("the engine plans again at a known time");
         let until = u64::try_from(silent.duration_since(site.now()).as_secs()).unwrap();
         site.pass_time(until - 1);
         site.settle();

@@ -149,7 +149,7 @@ fn a_wrong_path_or_a_missing_access_mode_fails_with_the_remedy() {
 }
 
 #[test]
-fn the_longest_root_is_chosen_and_then_the_access_mode_for_pods() {
+fn a_path_selects_the_lustre_with_the_longest_root_and_then_one_that_gives_pods_the_access_mode() {
     let mut site = with_polly(super::site());
     site.put(polly("outer", "/lus", "ReadWriteMany"));
     site.put(polly("also", "/lus/polly/", "ReadOnlyMany"));

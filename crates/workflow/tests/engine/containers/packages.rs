@@ -28,7 +28,8 @@ fn package_status(rabbit: &str) -> Value {
 }
 
 impl Site {
-    /// Gives the package to one rabbit after the other. `nothing` must be true until the last rabbit has the package.
+    /// Gives the package to one rabbit after the other. `nothing` says whether the site has no container yet: it must
+    /// return true until the last rabbit has the package.
     fn fetch_all(&mut self, nothing: impl Fn(&Site) -> bool) {
         assert_eq!(self.names("NodeContainers"), NAMES, "{}", self.message("w"));
         self.set_agent_status(

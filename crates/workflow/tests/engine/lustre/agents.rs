@@ -208,6 +208,9 @@ fn check_lustre_panics_when_a_management_target_is_deleted_first() {
         let change = Change::delete(&object.unwrap()).unwrap();
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| site.check_lustre(&change, place)))
     };
-    assert!(delete(&target_key(" mgtmdt ")).is_err(), "the management target first");
-    assert!(delete(&target_key(" ost ")).is_ok(), "the object target first");
+    assert!(
+        delete(&target_key(" mgtmdt ")).is_err(),
+        "the management target must not be deleted first"
+    );
+    assert!(delete(&target_key(" ost ")).is_ok(), "the object target may be deleted first");
 }

@@ -49,7 +49,7 @@ fn an_engine_restarted_after_every_change_makes_and_removes_lustre() {
 }
 
 #[test]
-fn a_lustre_workflow_may_be_deleted_after_any_change() {
+fn a_lustre_workflow_deleted_after_any_change_leaves_nothing() {
     for (_, mut site) in sites().into_iter().skip(1) {
         site.create("w", &[LUSTRE.to_owned()]);
         site.after_each_change("w", &["c1", "d1"], |mut ended| ended.remove("w"));

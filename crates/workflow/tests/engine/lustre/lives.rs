@@ -128,7 +128,7 @@ fn an_external_management_target_gives_names_and_stays() {
 }
 
 #[test]
-fn computes_outside_of_the_rabbits_mount_too_and_unknown_ones_fail() {
+fn computes_that_no_rabbit_serves_mount_lustre_and_unknown_computes_fail() {
     let mut site = two_rabbits();
     site.edit("SystemConfiguration", "default", "default", |object| {
         object["spec"]["externalComputeNodes"] = json!([{"name": "login1"}]);

@@ -52,7 +52,7 @@ fn two_file_systems_never_have_the_same_name() {
 }
 
 #[test]
-fn a_rabbit_has_one_management_target_and_others_wait() {
+fn a_second_management_target_for_a_rabbit_waits_until_the_first_is_removed() {
     let mut site = two_rabbits();
     for name in ["a", "b", "c"] {
         site.propose(name, LUSTRE, &["c1"]);

@@ -202,7 +202,7 @@ fn a_member_without_its_nnflustremgt_is_degraded_and_not_chosen() {
 }
 
 #[test]
-fn members_of_a_pool_are_on_different_rabbits_and_another_waits() {
+fn members_of_a_pool_get_different_rabbits_and_a_member_without_a_free_rabbit_waits() {
     let mut site = two_rabbits();
     lend_pool(&mut site);
     for name in ["mgt1", "mgt2"] {

@@ -51,7 +51,7 @@ fn a_pool_without_a_usable_member_is_reported_with_the_reason() {
 }
 
 #[test]
-fn a_member_stays_chosen_and_in_use_until_the_name_is_erased() {
+fn a_file_system_keeps_its_pool_member_until_its_name_is_erased() {
     let mut site = pool();
     put_persistent(&mut site, "p1", "s", "Degraded");
     put_persistent(&mut site, "p2", "r", "Active");

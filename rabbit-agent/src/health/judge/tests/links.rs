@@ -9,7 +9,7 @@ fn a_flapping_link_is_down_until_it_stays_up() {
     rabbit.links.insert(0, Link::Down);
     let reported =
         "compute-01 (index 0): its PCIe link is down: power it on, or check its cable and the port";
-    assert_eq!(rabbit.after(1), [reported], "at once");
+    assert_eq!(rabbit.after(1), [reported], "a lost link is reported at once");
     rabbit.links.insert(0, UP);
     assert_eq!(rabbit.after(1), [reported]);
     assert_eq!(rabbit.judged.settles, Some(rabbit.now + Duration::from_secs(5)));

@@ -18,14 +18,17 @@ fn only_a_file_system_that_became_read_only_is_reported() {
     rabbit.facts.file_systems = mounted(true, true, Answer::Well);
     assert!(rabbit.check().is_empty());
     rabbit.facts.file_systems = mounted(false, true, Answer::Well);
-    assert!(rabbit.check()[0].starts_with("/mnt/nnf/a: xfs went read-only"), "by the kernel");
+    assert!(
+        rabbit.check()[0].starts_with("/mnt/nnf/a: xfs went read-only"),
+        "the kernel made it read-only"
+    );
     rabbit.facts.file_systems = Some(Vec::new());
-    assert!(rabbit.check().is_empty(), "unmounted");
+    assert!(rabbit.check().is_empty(), "the file system was unmounted");
     rabbit.facts.file_systems = mounted(false, false, Answer::Well);
     assert!(rabbit.check().is_empty());
     rabbit.facts.file_systems = mounted(true, true, Answer::Well);
     for _ in 0..2 {
-        assert!(rabbit.after(60)[0].contains("went read-only"), "by a remount");
+        assert!(rabbit.after(60)[0].contains("went read-only"), "a remount made it read-only");
     }
     rabbit.facts.file_systems = None;
     assert_eq!(rabbit.after(60).len(), 1, "the mount table could not be read");

@@ -182,7 +182,7 @@ fn the_time_to_live_counts_from_the_launchers_end_and_removes_all() {
         site.request_state("w", state);
         site.settle();
         assert!(site.is_ready("w", state), "{:?}", site.status_of("w"));
-        let at = site.replan_time("w").expect("a moment");
+        let at = site.replan_time("w").expect("the engine plans again at a known time");
         assert_eq!(at.duration_since(end).as_secs(), 600, "{state}");
     }
     assert_eq!(names(&site).len(), 3);
