@@ -144,7 +144,7 @@ fn a_held_deletion_names_its_finalizers() {
 }
 
 #[test]
-fn without_drivers_the_remedy_names_the_engine() {
+fn a_workflow_that_no_driver_works_on_waits_for_an_engine() {
     let lines = lines(json!({"state": "Setup", "ready": false}), Vec::new());
     assert_eq!(
         lines,

@@ -62,7 +62,7 @@ async fn all_objects_of_a_selector_must_meet_the_condition() {
 }
 
 #[tokio::test]
-async fn a_fatal_error_counts_from_its_first_observation() {
+async fn the_time_of_a_fatal_error_is_that_of_its_first_observation() {
     let mut watched = watch_by_name(Condition::Mounted);
     list(&mut watched, Vec::new());
     let fatal = json!({"error": {"severity": "Fatal", "userMessage": "no profile"}});
