@@ -94,7 +94,7 @@ fn ranks_of_mpich_run_on_the_planned_hosts() {
 }
 
 #[test]
-fn an_installation_with_a_prefix_needs_no_shell() {
+fn mpirun_with_a_prefix_starts_ranks_without_a_shell() {
     if !gate::mpi() {
         return;
     }

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deleted_object_names_its_holders() {
+    fn the_reason_to_wait_for_a_deletion_names_finalizer_and_agent() {
         let mut held = object(json!({}), json!({}));
         held.metadata.deletion_timestamp =
             serde_json::from_value(json!("2026-11-20T12:00:00Z")).unwrap();
