@@ -20,8 +20,8 @@ use nodeclient::{Exit, Output, channel_over_unix, probe};
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct ServerArgs {
-    /// Kubernetes API: unix:///PATH of a coordinator, kubeconfig[:/PATH], in-cluster, or https://HOST:PORT with the
-    /// kubeconfig's credentials [default: the coordinator on this host]
+    /// Kubernetes API: unix:///PATH of a coordinator, kubeconfig[:/PATH], in-cluster, or https://HOST:PORT with the kubeconfig's
+    /// credentials [default: the coordinator on this host]
     #[arg(long, value_name = "ADDRESS", env = "WARREN_API", global = true)]
     server: Option<String>,
     /// Use the cluster that this kubeconfig names
