@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_for_a_script_fails_when_the_emulator_ends() {
+    fn a_wait_for_the_boot_fails_when_the_emulator_ends() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let port = Port::new(ours).unwrap();
         drop(theirs);
