@@ -208,10 +208,10 @@ end
 -- Makes the calls and cancellations that Slurm does not make.
 --
 -- A slurmctld that was killed makes no more calls for a burst buffer that it had not saved yet. Slurm creates a buffer
--- before it calls setup, and removes it after teardown: Slurm has forgotten the storage of a job without a buffer that
--- has ended or does not exist, and this function removes the storage. A job in state staging-in without a buffer waits
--- for ever; only scancel would help, and the user has to decide that: this function says so in the job's comment. This
--- function cancels a job whose storage failed, if the site wants that.
+-- before it calls setup, and removes it after teardown. If storage has no buffer, and its job has ended or does not
+-- exist, Slurm has forgotten the storage, and this function removes it. A job in state staging-in without a buffer
+-- waits for ever; only scancel would help, and the user has to decide that: this function says so in the job's comment.
+-- This function cancels a job whose storage failed, if the site wants that.
 --
 -- When Slurm cancels a job, it kills the job's calls. Slurm may also kill the teardown that it has just begun, and does
 -- not call the teardown again: this function does. The cancelled job cannot be requeued meanwhile, so that the teardown
@@ -285,8 +285,8 @@ function slurm_bb_real_size()
     return slurm.SUCCESS
 end
 
--- This function reports no error, because an error would leave the job between two states for ever. Instead, pre_run
--- checks that the variables exist.
+-- This function reports no error, because Slurm would then leave the job between two states for ever. Later pre_run
+-- fails if the variables do not exist.
 function slurm_bb_paths(job_id, script, path_file)
     local text = read(beside(script, "warren.env"))
     if not text then
@@ -343,8 +343,8 @@ end
 
 function slurm_bb_job_teardown(job_id, script, hurry)
     local id = number(job_id)
-    -- At a second scancel, Slurm kills this function's process group and does not call again: setsid lets the call go
-    -- on.
+    -- At a second scancel, Slurm kills this function's process group and does not repeat the teardown. setsid starts
+    -- the call in another process group, so that it continues.
     local words = hurry == "true" and "--hurry" or ""
     local code, output = call("teardown", id, words, settings.WARREN_END_DEADLINE, "setsid --wait ")
     if code ~= DONE then return result(code, output) end

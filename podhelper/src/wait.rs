@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_workers_are_a_hostlist_with_the_first_error() {
+    fn the_error_has_missing_workers_as_a_hostlist_and_the_first_cause() {
         let cases: [(&[usize], &str); 3] = [
             (&[3], "w-worker-3; w-worker-3: why 3"),
             (&[2, 9, 10, 11], "w-worker-[2,9-11]; w-worker-2: why 2"),

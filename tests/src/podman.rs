@@ -25,7 +25,7 @@ const CONFIGURATION: &str = "[containers]\ndefault_ulimits = []\ncgroups = \"dis
 /// Script of the process that holds the mounts and the network. It mounts only cgroup2 at /sys/fs/cgroup, where podman
 /// reads which controllers it may use.
 const HOLDER: &str = "umount -R /sys/fs/cgroup; mount -t cgroup2 none /sys/fs/cgroup && ip link set lo up && echo held && exec sleep infinity";
-/// Script that does the same to /sys/fs/cgroup on a node.
+/// Script that mounts only cgroup2 at /sys/fs/cgroup on a node, as [`HOLDER`] does in podman's namespaces.
 const ON_A_NODE: &str = "test -e /sys/fs/cgroup/cgroup.controllers || { umount -R /sys/fs/cgroup; mount -t cgroup2 none /sys/fs/cgroup; }\n";
 /// Programs in the image.
 const APPLETS: [&str; 17] = [

@@ -392,7 +392,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_repeated_delete_may_find_nothing() {
+    fn a_repeated_delete_gets_ignore_not_found_and_other_verbs_do_not() {
         let mut words = vec!["delete", "clientmount", "a"];
         prepare_repetition(&mut words);
         prepare_repetition(&mut words);

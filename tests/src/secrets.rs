@@ -188,21 +188,21 @@ mod tests {
     }
 
     #[test]
-    fn regions_are_read_as_the_kernel_writes_them() {
+    fn lines_of_proc_maps_are_parsed_and_unreadable_regions_are_left_out() {
         let region = Region::read("7f00-8f00 r--p 00000000 00:00 0 /a/b").unwrap();
         assert_eq!((region.start, region.end, region.name), (0x7f00, 0x8f00, "/a/b"));
         assert!(Region::read("7f00-8f00 ---p 00000000 00:00 0").is_none());
     }
 
     #[test]
-    fn addresses_are_read_as_the_kernel_writes_them() {
+    fn addresses_of_proc_net_tcp_are_parsed() {
         let written = format!("{:08X}:1F90", u32::from_ne_bytes([127, 0, 0, 1]));
         assert_eq!(address(&written), Some("127.0.0.1:8080".parse().unwrap()));
         assert_eq!(address("nonsense"), None);
     }
 
     #[test]
-    fn a_connection_is_seen_with_its_far_end() {
+    fn a_connection_is_found_with_the_address_of_its_peer() {
         let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let client = std::net::TcpStream::connect(server.local_addr().unwrap()).unwrap();
         let found = connections(std::process::id()).unwrap();

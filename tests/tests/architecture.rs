@@ -201,7 +201,8 @@ fn only_the_named_files_start_programs() -> anyhow::Result<()> {
             "clientmount-agent/src/subcommand/systemctl.rs",
             "crates/storage/src/linux/child.rs",
             "crates/storage/src/linux/cmd.rs",
-            // A copier runs for hours and is talked to; cmd ends what it starts within a deadline.
+            // Starts the program datamover, which runs for hours and exchanges messages with the agent; programs that
+            // cmd.rs starts end within a deadline.
             "crates/storage/src/linux/worker.rs",
             "podhelper/src/init.rs",
             "podhelper/src/worker/rank.rs",

@@ -44,7 +44,8 @@ fn one_of_two_coordinators_claims_a_run_and_the_embedded_api_refuses_the_other()
     })
 }
 
-/// Rule S3.1: the user of the request decides who may write, not the holder named in the object.
+/// Scenario S3.1 of `crates/containers/src/claim/scenarios.rs`: who may write depends on the user of the request, not
+/// on the holder that the object names.
 async fn foreign_claim_is_refused_by_user(client: &kube::Client) -> anyhow::Result<()> {
     let spec: ContainerRunSpec = serde_json::from_value(json!({}))?;
     let runs: Api<ContainerRun> = Api::namespaced(client.clone(), NAMESPACE);

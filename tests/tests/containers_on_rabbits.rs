@@ -36,8 +36,8 @@ fn profile(image: &str, script: &str) -> Value {
     })
 }
 
-/// Returns the same profile with an additional init container, which leaves a file in a volume
-/// that both containers share.
+/// Returns the profile of [`profile`] with an init container, which leaves a file in a volume that both containers
+/// share.
 fn profile_with_init_container(image: &str, script: &str) -> Value {
     let mut profile = profile(image, script);
     let spec = &mut profile["data"]["spec"];

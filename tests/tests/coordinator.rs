@@ -45,7 +45,7 @@ fn flip_mounts(rounds: Range<usize>) -> anyhow::Result<()> {
 }
 
 #[test]
-fn the_newer_agent_of_a_name_replaces_the_older() -> anyhow::Result<()> {
+fn of_two_agents_with_one_node_name_the_newer_replaces_the_older() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }

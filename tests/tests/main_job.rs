@@ -3,11 +3,11 @@
 use tests::{gate, lives};
 
 #[test]
-fn xfs_is_carved_mounted_written_and_read_on_the_rabbit() -> anyhow::Result<()> {
+fn an_xfs_is_made_mounted_written_and_read_on_the_rabbit() -> anyhow::Result<()> {
     if gate::loop_devices() { lives::xfs(3) } else { Ok(()) }
 }
 
 #[test]
-fn raw_is_carved_mounted_written_and_read_on_the_rabbit() -> anyhow::Result<()> {
+fn a_raw_volume_is_made_mounted_written_and_read_on_the_rabbit() -> anyhow::Result<()> {
     if gate::loop_devices() { lives::raw() } else { Ok(()) }
 }

@@ -115,7 +115,7 @@ fn every_variable_and_every_exit_status_is_explained() -> anyhow::Result<()> {
 }
 
 #[test]
-fn two_runs_write_the_same_pages() -> anyhow::Result<()> {
+fn two_runs_of_pages_write_the_same_bytes() -> anyhow::Result<()> {
     ensure!(generate_pages()? == generate_pages()?, "two runs differ");
     Ok(())
 }

@@ -160,7 +160,8 @@ fn a_wrong_directive_and_a_wrong_state_are_refused_with_the_remedy() -> anyhow::
     flow.end()
 }
 
-/// The API must refuse such a change: a compute that is added later would mount the storage of another compute.
+/// The API must refuse a change of the computes: a compute that is added later would mount the storage of another
+/// compute.
 #[test]
 fn computes_cannot_change_once_storage_was_made() -> anyhow::Result<()> {
     if !gate::loop_devices() {

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_not_sent_in_the_clear() {
+    fn an_api_address_with_http_is_refused_and_the_remedy_names_https() {
         let error = address(Some("http://localhost:8080"), None).unwrap_err();
         assert!(error.contains("http://localhost:8080") && error.contains("https://"), "{error}");
     }

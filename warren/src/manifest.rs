@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_names_its_place() {
+    fn a_parse_error_names_the_file_and_the_fault() {
         for (text, json, part) in [
             ("{", true, "cannot be read as JSON"),
             ("a: [", false, "cannot be read as YAML"),

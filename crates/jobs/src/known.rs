@@ -37,9 +37,11 @@ struct State {
     computes: BTreeMap<WorkflowKey, Computes>,
     /// Number of questions so far.
     questions: u64,
-    /// Number of the newest question that was opened before the last list of all Workflows was requested.
+    /// Number of the newest question that was opened before the last list of all Workflows was requested. For questions
+    /// up to this number, a job that is not in `workflows` does not exist.
     listed: u64,
-    /// By Workflow: number of the newest question that was opened before the Workflow's Computes were last read.
+    /// By Workflow: number of the newest question that was opened before the Workflow's Computes were last read. For
+    /// questions up to this number, a node that is not in `computes` is not one of the job's nodes.
     computes_read: BTreeMap<WorkflowKey, u64>,
     /// Whether a question waits for a list of all Workflows.
     wants_list: bool,
@@ -188,8 +190,8 @@ impl Jobs {
 }
 
 impl State {
-    /// Forgets which questions were answered for certain, so that open questions request lists again: a list that the
-    /// watch delivers may be older than earlier answers.
+    /// Makes open questions request lists again: a list that the watch delivers may lack Workflows and Computes that
+    /// answered earlier questions for certain.
     fn forget_certain_answers(&mut self) {
         self.listed = 0;
         self.computes_read.clear();

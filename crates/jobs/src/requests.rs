@@ -16,7 +16,7 @@ use crate::workflow::{Computes, Workflow, WorkflowKey};
 
 /// Longest time to wait for an answer of the API.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Shortest interval between two requests: all nodes of a machine may open questions within one second, and one list
+/// Shortest interval between two requests: all nodes of a cluster may open questions within one second, and one list
 /// answers all earlier questions.
 const REST: Duration = Duration::from_millis(200);
 /// Longest delay before a failed request is repeated.

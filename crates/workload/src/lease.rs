@@ -1,8 +1,8 @@
 //! Leases of Workflows that a command created. The command renews the lease as long as the command runs; once the
 //! lease has expired, the Workflow is torn down. Pure: the time is an argument.
 //!
-//! Clocks of different hosts are not compared: a lease has expired for a reader that has seen the lease unchanged for
-//! the lease's number of seconds.
+//! Clocks of different hosts are not compared: for a reader, a lease has expired once the reader has seen it unchanged
+//! for the number of seconds in the lease.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use api::Workflow;
 use kube::ResourceExt;
 use serde::{Deserialize, Serialize};
 
-/// Label of Workflows with a lease; readers list only these.
+/// Label of Workflows with a lease; the coordinator lists only these Workflows to find expired leases.
 pub const LABEL: &str = "warren/leased";
 /// Annotation with the lease.
 pub const ANNOTATION: &str = "warren/lease";

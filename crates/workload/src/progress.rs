@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_is_reached_when_it_is_ready() {
+    fn a_state_is_reached_when_it_is_ready_or_a_later_state_is_requested() {
         let judge = |status| progress(&workflow(status), &WorkflowState::Setup);
         let ahead = |desired: &str| {
             let mut workflow = workflow(json!({"state": "Setup", "ready": true}));

@@ -63,7 +63,7 @@ pub fn waits(objects: &Objects) -> Vec<Waiting> {
     waits
 }
 
-/// Returns a wait for each driver that has not completed the workflow's state.
+/// Returns a wait for each driver (entry of `status.drivers`: a directive's share of a state) that is not complete.
 fn drivers(workflow: &Workflow) -> Vec<Waiting> {
     let Some(status) = workflow.status.as_ref().filter(|status| !status.ready) else {
         return Vec::new();

@@ -26,7 +26,7 @@ fn commands_of_launchers_are_split_into_words() {
 }
 
 #[test]
-fn the_variables_of_a_prefix_are_parsed() {
+fn variables_that_open_mpi_sets_for_a_prefix_are_parsed() {
     let command = parse(
         "PATH=/opt/ompi/bin:$PATH ; export PATH ; \
          LD_LIBRARY_PATH=/opt/ompi/lib:${LD_LIBRARY_PATH} ; export LD_LIBRARY_PATH; \

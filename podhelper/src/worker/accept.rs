@@ -39,8 +39,8 @@ impl Pending {
         (tcp, self.add())
     }
 
-    /// Adds a connection. If there are too many connections, drops the oldest: a launcher has proved its keys before so
-    /// many others have connected.
+    /// Adds a connection. If there are too many connections, drops the oldest: a launcher proves its keys long before
+    /// so many others connect, so the oldest connection is not a launcher's.
     pub(super) fn add(&mut self) -> Unproved {
         // A connection drops its reference when its peer has proved its keys, or when it ends.
         self.0.retain(|connection| Arc::strong_count(connection) > 1);
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_oldest_connection_without_keys_makes_room() {
+    async fn too_many_connections_without_keys_displace_the_oldest() {
         let mut pending = Pending::default();
         let mut all: VecDeque<Unproved> = (0..MAX_UNPROVED).map(|_| pending.add()).collect();
         assert!(
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_listener_without_file_descriptors_does_not_spin() {
+    async fn after_a_failed_accept_the_worker_pauses_before_it_tries_again() {
         let mut answers = [
             Err(io::Error::from_raw_os_error(nix::libc::EMFILE)),
             Err(io::ErrorKind::ConnectionAborted.into()),

@@ -199,7 +199,7 @@ async fn connections_without_keys_do_not_keep_a_launcher_from_its_worker() {
 }
 
 #[tokio::test]
-async fn a_command_has_its_input_output_and_status() {
+async fn a_command_gets_its_input_and_its_output_and_exit_code_reach_the_launcher() {
     let (_worker, mut messages) = connected().await;
     run(&mut messages, "sh -c 'cat; echo oops >&2; exit 7'").await;
     let long = vec![b'x'; 3 * CHUNK];
@@ -229,7 +229,7 @@ async fn a_launcher_s_variable_may_refer_to_the_worker_s() {
 }
 
 #[tokio::test]
-async fn a_missing_program_is_named() {
+async fn the_refusal_of_a_missing_program_names_the_program() {
     let (_worker, mut messages) = connected().await;
     run(&mut messages, "/no/orted").await;
     let (.., end) = output_and_end(&mut messages).await;

@@ -94,7 +94,7 @@ fn ranks_of_mpich_run_on_the_planned_hosts() {
 }
 
 #[test]
-fn an_installation_with_a_prefix_needs_no_shell() {
+fn mpirun_with_a_prefix_starts_ranks_without_a_shell() {
     if !gate::mpi() {
         return;
     }
@@ -178,7 +178,8 @@ fn no_shell_on_a_worker_interprets_the_user_s_words() {
     let outcome = scene.launch(&["mpirun", "printf", "%s", &shell]).unwrap();
     let same = format!("$(touch {})", path.display());
     assert_eq!(outcome.output, same, "a rank receives its words unchanged: {outcome:?}");
-    // Two things reach the text for the remote shell: a parameter of mpirun, and a command.
+    // The text that mpirun hands to the remote shell has mpirun's parameters and the command: shell characters are
+    // refused in both.
     let outcome = scene.main(&["mpirun", "--mca", "orte_any", &shell, "true"]);
     assert!(!outcome.status.success(), "{outcome:?}");
     assert!(outcome.errors.contains("no shell runs on a worker"), "{outcome:?}");

@@ -1,4 +1,4 @@
-//! Runs mpirun of Open MPI 5 and of Intel MPI from Python wheels, because no distribution packages the two.
+//! Runs mpirun of Open MPI 5 and of Intel MPI from Python wheels, because no distribution has packages of them.
 
 use std::path::Path;
 

@@ -17,7 +17,7 @@ fn map(name: &str) -> ConfigMap {
 }
 
 #[tokio::test]
-async fn data_survive_kills_and_the_audit_log_names_the_user() {
+async fn objects_survive_kills_of_api_server_and_etcd_and_the_audit_log_names_their_creator() {
     let directory = tempfile::tempdir().unwrap();
     let mut plane = ControlPlane::start(directory.path(), Settings::default()).unwrap();
     let maps: Api<ConfigMap> = Api::namespaced(plane.client().await.unwrap(), "default");

@@ -26,7 +26,7 @@ fn run(required: &str) -> Output {
 }
 
 #[test]
-fn a_skip_is_printed_once() {
+fn a_suite_that_cannot_run_prints_the_reason_once() {
     let output = run("root, loop");
     assert!(output.status.success(), "{output:?}");
     let printed = String::from_utf8(output.stderr).unwrap();

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_the_emulator_ends_a_wait() {
+    fn a_wait_for_the_boot_fails_when_the_emulator_ends() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let port = Port::new(ours).unwrap();
         drop(theirs);

@@ -312,7 +312,7 @@ fn no_token_and_no_list_of_rabbits_reaches_a_log() -> anyhow::Result<()> {
 }
 
 #[test]
-fn settings_reach_the_agent() -> anyhow::Result<()> {
+fn settings_of_the_file_become_flags_of_the_agent() -> anyhow::Result<()> {
     let settings = "# ours\n\nWARREN_PROLOG_DEADLINE=20m\nWARREN_EPILOG_DEADLINE=90\nWARREN_ON_TIMEOUT=lazy\nWARREN_UNREACHABLE=0";
     let ended = prolog()?.with_settings(settings)?.run()?;
     ensure!(ended.calls_of("flux config").is_empty(), "{ended:?}");

@@ -74,7 +74,8 @@ async fn one_of_two_coordinators_claims_a_run_and_the_server_refuses_the_other()
     Ok(())
 }
 
-/// Rule S3.1: the policy takes the pod that sends a request from its token, not from the holder that the object names.
+/// Scenario S3.1 of `crates/containers/src/claim/scenarios.rs`: the policy takes the pod that sends a request from the
+/// request's token, not from the holder that the object names.
 async fn foreign_claim_is_refused_by_token(
     administrator: &Client,
     one: &Client,
@@ -96,7 +97,8 @@ async fn foreign_claim_is_refused_by_token(
     Ok(())
 }
 
-/// Rule S3.3: a coordinator of another Kubernetes namespace has no rights on the runs.
+/// Scenario S3.3 of `crates/containers/src/claim/scenarios.rs`: a coordinator in another Kubernetes namespace has no
+/// rights on the runs.
 async fn other_namespace_is_refused(installed: &Installed) -> anyhow::Result<()> {
     installed.kubectl(&["create", "namespace", "elsewhere"])?;
     installed.account("elsewhere", ACCOUNT, None)?;

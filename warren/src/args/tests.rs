@@ -7,7 +7,7 @@ fn command_line_is_consistent() {
 }
 
 #[test]
-fn the_flag_wait_takes_a_value() {
+fn the_flag_wait_accepts_false() {
     let line =
         CommandLine::try_parse_from(["warren", "delete", "cm", "a", "--wait=false"]).unwrap();
     let Verb::Delete(delete) = line.verb else { panic!("not delete") };

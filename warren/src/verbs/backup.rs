@@ -43,7 +43,7 @@ pub(crate) async fn run(server: &ServerArgs, file: &Path, output: Output) -> Res
     Ok(if header.unread.is_empty() { Exit::Done } else { Exit::Failed })
 }
 
-/// Refuses every path of something other than a regular file: the backup would replace a device or a link.
+/// Fails if the path exists and is not a regular file: the backup would replace a device or a link.
 fn refuse_other_than_files(file: &Path) -> Result<(), Failure> {
     match file.symlink_metadata() {
         Ok(there) if !there.is_file() => {

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_shows_state_or_verdict_progress_and_message() {
+    fn the_line_of_a_movement_shows_state_or_verdict_and_progress_and_message() {
         assert_eq!(printed(&json!({})), ["-", "-", "", "", ""]);
         let waits = json!({"state": "Starting", "message": "/lus/g is not mounted"});
         assert_eq!(printed(&waits), ["Starting", "-", "", "", "/lus/g is not mounted"]);

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn an_age_has_one_unit() {
+    fn an_age_is_shown_in_a_single_unit() {
         let ages = [(-5, "0s"), (119, "119s"), (120, "2m"), (7200, "2h"), (172_800, "2d")];
         for (seconds, text) in ages {
             assert_eq!(age(seconds), text);

@@ -236,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_names_the_users() {
+    fn the_row_of_a_persistent_storage_names_its_consumers() {
         let object: PersistentStorageInstance = serde_json::from_value(json!({
             "metadata": {"name": "shared"},
             "spec": {"name": "shared", "fsType": "xfs", "dwDirective": "", "userID": 7, "state": "Active",
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_a_rabbit_with_its_allocations() {
+    fn persistent_storage_is_shown_with_the_allocations_of_each_rabbit() {
         let servers: Servers = serde_json::from_value(json!({
             "metadata": {"name": "shared"},
             "spec": {"allocationSets": [{"label": "xfs", "allocationSize": 5,

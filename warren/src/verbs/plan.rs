@@ -66,7 +66,8 @@ pub(crate) async fn run(server: &ServerArgs, args: &Plan, output: Output) -> Res
     Ok(exit)
 }
 
-/// Looks up objects in the API. After the first failure no object is looked up any more.
+/// Looks up objects in the API. After the first failure it looks up nothing more: each further request could wait for
+/// [`API_TIMEOUT`] again.
 struct StoredObjects<'a> {
     server: &'a ServerArgs,
     output: Output,

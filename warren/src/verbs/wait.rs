@@ -23,7 +23,8 @@ use nodeclient::Exit;
 use nodeclient::Output;
 use watched::Watched;
 
-/// Shortest duration of a fatal error that counts: the error may be older than a change that corrects it.
+/// A fatal error ends the wait only after it has lasted this long: the agent may not have read yet the change that
+/// corrects the error.
 const GRACE: Duration = Duration::from_secs(3);
 
 /// Longest timeout, so that the deadline does not overflow the clock.
@@ -65,7 +66,8 @@ pub(crate) async fn run(server: &ServerArgs, args: &Wait, output: Output) -> Res
 /// Waits until the condition holds for all objects, and returns their number.
 ///
 /// # Errors
-/// `Retryable` after the timeout, with the objects that do not meet the condition; a fault if an object has a fatal error.
+/// `Retryable` after the timeout, with the objects that do not meet the condition; a fault if an object has a fatal
+/// error.
 pub(crate) async fn wait_until(
     client: &Client,
     targets: &[Target],

@@ -70,8 +70,8 @@ impl Recorder {
         open_rows.for_each(|row| (row.end, row.outcome) = (Some(now), Outcome::Done));
     }
 
-    /// Returns all rows, sorted. The watches may show a node's work before the state that the work belongs to: rows of
-    /// nodes are assigned to states by time.
+    /// Returns all rows, sorted. Rows of nodes are assigned to states by time, since a watch may show a node's work
+    /// before another watch shows the state that the work belongs to.
     pub(crate) fn timeline(&self) -> Timeline {
         let mut rows = self.rows.clone();
         for row in rows.iter_mut().filter(|row| matches!(row.subject, Subject::Node(..))) {

@@ -108,7 +108,7 @@ fn a_watch_prints_changes_as_they_come() {
 }
 
 #[test]
-fn closed_output_is_not_a_failure() {
+fn a_verb_whose_output_is_closed_exits_with_0() {
     let here = StandaloneCoordinator::start();
     let mut child = spawn(&here, &["completions", "zsh"]);
     drop(child.stdout.take());

@@ -163,7 +163,7 @@ fn the_agent_plans_with_the_profile_of_the_files_or_of_the_api() {
 }
 
 #[test]
-fn without_an_agent_or_a_mount_there_is_no_plan() {
+fn plan_fails_without_an_agent_and_without_a_client_mount_in_the_files() {
     let here = StandaloneCoordinator::start();
     let file = here.file("alone.yaml", &[pinned_mount()]);
     let agent = here.path("agent.sock").display().to_string();

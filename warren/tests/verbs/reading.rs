@@ -39,7 +39,7 @@ fn get_filters_by_label_selector() {
 }
 
 #[test]
-fn mounts_are_listed_and_filtered() {
+fn mounts_are_listed_and_filtered_by_node_and_workflow() {
     let here = StandaloneCoordinator::with_mount();
     let table = here.output(&["mounts"]);
     assert!(table.starts_with("NODE") && table.contains("/mnt/nnf/job"), "{table}");

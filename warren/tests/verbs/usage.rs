@@ -37,7 +37,7 @@ fn an_unreachable_server_exits_with_7_and_the_remedy_starts_it() {
 }
 
 #[test]
-fn an_unusable_file_changes_nothing() {
+fn if_one_file_is_unusable_apply_creates_no_object_of_any_file() {
     let here = StandaloneCoordinator::start();
     let good = here.file(
         "good.yaml",

@@ -28,7 +28,7 @@ fn stderr(assert: &assert_cmd::assert::Assert) -> String {
 }
 
 #[test]
-fn a_command_runs_with_its_storage_which_is_removed() {
+fn run_makes_storage_and_runs_the_command_and_removes_the_storage() {
     let (here, _centre) = site();
     let image = here.path("timeline.svg");
     let image = image.display().to_string();
@@ -125,7 +125,7 @@ fn computes_are_named_before_setup() {
 }
 
 #[test]
-fn a_failed_run_prints_the_cause_and_is_removed() {
+fn a_failed_run_prints_the_cause_and_removes_its_workflow() {
     let (here, _centre) = site();
     let broken = format!("{DIRECTIVE} profile=broken");
     let assert = here

@@ -101,7 +101,7 @@ fn older_versions_and_deletions_of_earlier_objects_are_ignored() {
 }
 
 #[test]
-fn a_deleted_match_is_ignored_and_two_living_matches_are_ambiguous() {
+fn of_workflows_with_one_job_id_deleted_ones_are_ignored_and_two_others_are_ambiguous() {
     let jobs = Jobs::default();
     let mut leaving = workflow("a", "7", "Teardown", 1);
     leaving.state.deleting = true;

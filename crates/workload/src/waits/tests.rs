@@ -127,7 +127,7 @@ fn an_object_that_no_agent_took_up_is_listed() {
 }
 
 #[test]
-fn a_held_deletion_names_its_finalizers() {
+fn an_object_being_deleted_is_listed_with_the_finalizers_that_hold_it() {
     let mut held =
         mount(&["f"], json!({"allReady": true, "mounts": [{"state": "mounted", "ready": true}]}));
     held.object.metadata.deletion_timestamp =
@@ -144,7 +144,7 @@ fn a_held_deletion_names_its_finalizers() {
 }
 
 #[test]
-fn without_drivers_the_remedy_names_the_engine() {
+fn a_workflow_that_no_driver_works_on_waits_for_an_engine() {
     let lines = lines(json!({"state": "Setup", "ready": false}), Vec::new());
     assert_eq!(
         lines,

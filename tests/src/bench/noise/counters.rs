@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn faults_are_read_beside_a_strange_name() {
+    fn page_faults_are_parsed_if_the_process_name_has_blanks_and_parentheses() {
         let stat = "7 (a) b (c) S 1 7 7 0 -1 4194304 120 0 3 0 1 2";
         assert_eq!(faults(stat), Some(123.0));
         assert_eq!(faults("7 (a"), None);

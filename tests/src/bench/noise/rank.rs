@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_spread_takes_percentiles_of_sorted_times() {
+    fn percentiles_are_taken_from_the_sorted_times() {
         let mut times: Vec<u32> = (1..=1000).rev().map(|time| time * 1000).collect();
         let spread = spread(&mut times);
         assert_eq!((spread.p50, spread.p99, spread.p999), (501.0, 991.0, 1000.0));

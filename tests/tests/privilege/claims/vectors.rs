@@ -18,7 +18,7 @@ use crate::installed::{Installed, tree};
 
 /// Number of requests that are sent at the same time.
 const CONCURRENCY: usize = 16;
-/// Names of all rules.
+/// Names of all rules: R0 to R9 are rules of the CRD, V1 and V2 are those of the admission policy.
 const NAMES: [&str; 12] = ["R0", "R1", "R2", "R3", "R4", "R5", "R6", "R7", "R8", "R9", "V1", "V2"];
 
 /// Clients with the credentials of the administrator, of two coordinator pods (with the pods' UIDs), and of the

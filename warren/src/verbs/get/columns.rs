@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_without_tables_shows_names() {
+    fn for_a_server_without_tables_only_names_are_shown() {
         let list = json!({"kind": "List", "items": [{"metadata": {"name": "a"}}, {"metadata": {"name": "b"}}]});
         let mut columns = Columns::new(false, false);
         columns.learn(&list);

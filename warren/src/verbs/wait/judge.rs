@@ -54,7 +54,7 @@ fn is_met(object: &DynamicObject, condition: Condition) -> bool {
     }
 }
 
-/// Returns whether all mounts of a ClientMount are in this state, by the rule of the workflow engine.
+/// Returns whether all mounts of a ClientMount are in this state. The workflow engine judges by the same function.
 fn mounts_are(object: &DynamicObject, state: &str) -> bool {
     let count = object.data.pointer("/spec/mounts").and_then(Value::as_array).map_or(0, Vec::len);
     let status = object.data.get("status").map(ClientMountStatus::deserialize);
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deleted_object_names_its_holders() {
+    fn the_reason_to_wait_for_a_deletion_names_finalizer_and_agent() {
         let mut held = object(json!({}), json!({}));
         held.metadata.deletion_timestamp =
             serde_json::from_value(json!("2026-11-20T12:00:00Z")).unwrap();

@@ -19,7 +19,7 @@ pub(super) struct Watched {
     target: Target,
     condition: Condition,
     objects: BTreeMap<String, Verdict>,
-    /// The list that the watch is receiving.
+    /// The objects received so far of a list that is not complete; `None` between lists.
     incoming: Option<BTreeMap<String, Verdict>>,
     listed: bool,
     /// Number of objects that existed and are gone.
@@ -130,7 +130,7 @@ impl Watched {
         }
     }
 
-    /// Returns whether this is a later object of the same name.
+    /// Returns whether the object is not the target but a later object of the same name, with another uid.
     fn is_other(&self, object: &DynamicObject) -> bool {
         match &self.target.select {
             Select::Name { uid: Some(uid), .. } => object.metadata.uid.as_ref() != Some(uid),

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn readiness_is_read_from_any_kind() {
+    fn the_shown_state_has_the_readiness_of_an_object_of_any_kind() {
         assert_eq!(
             state(&json!({"status": {"state": "mounted", "ready": true}}), false),
             "mounted, ready"

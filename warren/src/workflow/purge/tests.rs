@@ -52,7 +52,7 @@ fn without_force_the_plan_removes_only_the_workflow() {
 }
 
 #[test]
-fn orphans_are_deleted_after_their_users() {
+fn objects_of_a_missing_workflow_are_deleted_after_the_objects_that_use_them() {
     let mut others = vec![
         member("NnfNodeBlockStorage", json!({})),
         member("NnfNodeStorage", json!({})),
@@ -66,7 +66,7 @@ fn orphans_are_deleted_after_their_users() {
 }
 
 #[test]
-fn storage_waits_while_its_mount_is_being_deleted() {
+fn purge_does_not_delete_storage_while_its_mount_is_being_deleted() {
     let going = json!({"deletionTimestamp": DELETED, "finalizers": ["f"]});
     let others = vec![member("NnfNodeBlockStorage", json!({})), member("ClientMount", going)];
     assert_eq!(plan_lines(&objects(None, others), false), [""; 0]);

@@ -2,7 +2,8 @@
 //!
 //! The times come from an object's metadata. kube-apiserver records the time at which each field was written
 //! (`managedFields`); the embedded API does not. Without that record, or when an agent reported again later, the work
-//! counts as done together with the directive's share of the state: the engine ends the share only after all nodes.
+//! counts as done together with the directive's share of the state (the part of a state that one directive takes): the
+//! engine ends a share only when all nodes have done their work.
 //! After Teardown the objects are gone, and the timeline has no rows of nodes.
 
 use api::client_mount::MountState;
@@ -23,7 +24,7 @@ pub(super) fn rows(objects: &Objects, workflow: &Workflow, states: &[Row]) -> Ve
     storages.chain(mounts).collect()
 }
 
-/// The rows of states, and their workflow.
+/// The states that have begun, as rows, and their workflow.
 struct Past<'a> {
     workflow: &'a Workflow,
     states: &'a [Row],
@@ -138,7 +139,8 @@ impl Past<'_> {
         states.find(|row| row.state == state.as_str())
     }
 
-    /// Returns the time at which the directive's share of a state was done. A share is done only after all its nodes.
+    /// Returns the time at which the directive's share of a state was done. A share is done only when the work of all
+    /// its nodes is done.
     fn share<K: Resource<DynamicType = ()>>(
         &self,
         object: &K,

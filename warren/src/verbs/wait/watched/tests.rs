@@ -35,7 +35,7 @@ fn list(watched: &mut Watched, objects: Vec<DynamicObject>) {
 }
 
 #[tokio::test]
-async fn a_missing_object_is_unmounted_but_not_mounted() {
+async fn a_missing_object_counts_as_unmounted_but_not_as_mounted() {
     for (condition, met) in [
         (Condition::Mounted, false),
         (Condition::Ready, false),
@@ -62,7 +62,7 @@ async fn all_objects_of_a_selector_must_meet_the_condition() {
 }
 
 #[tokio::test]
-async fn a_fatal_error_counts_from_its_first_observation() {
+async fn the_time_of_a_fatal_error_is_that_of_its_first_observation() {
     let mut watched = watch_by_name(Condition::Mounted);
     list(&mut watched, Vec::new());
     let fatal = json!({"error": {"severity": "Fatal", "userMessage": "no profile"}});
@@ -78,7 +78,7 @@ async fn a_fatal_error_counts_from_its_first_observation() {
 }
 
 #[tokio::test]
-async fn a_later_object_of_the_same_name_does_not_count() {
+async fn a_later_object_of_the_same_name_is_ignored_if_the_target_has_a_uid() {
     let mut watched =
         watch(Select::Name { name: "a".to_owned(), uid: Some("1".to_owned()) }, Condition::Deleted);
     list(&mut watched, vec![object("a", "1", json!({}))]);

@@ -21,7 +21,7 @@ fn member(kind: &str, mut object: Value) -> Member {
 }
 
 #[test]
-fn a_page_shows_directives_with_needs_and_rabbits() {
+fn show_prints_each_directive_with_its_capacity_and_its_rabbits() {
     let set = json!({"allocationStrategy": "AllocatePerCompute", "minimumCapacity": 1 << 30, "label": "xfs", "constraints": {}});
     let breakdown = json!({"spec": {"directive": "", "userID": 7},
         "status": {"ready": true, "storage": {"lifetime": "job", "allocationSets": [set]}}});
@@ -47,7 +47,7 @@ fn a_page_shows_directives_with_needs_and_rabbits() {
 }
 
 #[test]
-fn a_row_shows_the_age_of_the_state() {
+fn the_row_of_a_workflow_shows_the_age_of_its_state() {
     let now = "2026-11-24T12:01:00Z".parse().unwrap();
     assert_eq!(row(&workflow(), now), ["w", "f2Dd", "7", "Setup", "yes", "30s", ""]);
 }
