@@ -1,5 +1,5 @@
-//! Turns errors into the texts that users and tools read, and decides when to retry. No other module of
-//! the agent does either.
+//! Turns errors into the texts that users and tools read, and decides when to retry. Only this module of the agent
+//! does so.
 
 use std::io;
 
@@ -102,7 +102,7 @@ impl Failure {
         failure
     }
 
-    /// Returns the failure as `status.error`, for an object for which nothing else failed.
+    /// Returns the failure as `status.error` of an object for which this is the only failure.
     pub fn to_resource_error(&self, node: &str, context: &str) -> ResourceError {
         let context = if context.is_empty() { String::new() } else { format!("{context}: ") };
         ResourceError {
@@ -117,8 +117,8 @@ impl Failure {
 impl From<&ObjectError> for Failure {
     fn from(error: &ObjectError) -> Self {
         match error {
-            // The agent retries when the right is granted. It also retries later, because an administrator may have
-            // unmounted the mounts meanwhile.
+            // The agent retries when an administrator grants the right. It also retries after a while, because an
+            // administrator may have unmounted the mounts by hand.
             ObjectError::ProfileForbidden(_) => {
                 Self::new(internal(), error.to_string()).for_operators()
             }
@@ -141,7 +141,7 @@ impl From<&MountError> for Failure {
             MountProblem::Reference(ReferenceError::NotReady(_)) => {
                 Self::new(transient(), error.to_string())
             }
-            // The agent retries later: an administrator or the clean-up may have unmounted the mount meanwhile.
+            // The agent retries after a while, because an administrator or the clean-up may have unmounted the mount.
             MountProblem::UnknownPath(_) => {
                 Self::new(internal(), error.to_string()).for_operators()
             }

@@ -144,7 +144,7 @@ async fn until_requests(
 }
 
 #[tokio::test]
-async fn a_write_that_is_refused_for_a_while_succeeds_later() {
+async fn a_refused_write_is_repeated_until_the_api_accepts_it() {
     for code in [404, 422] {
         let api = FakeApi::default();
         api.answer_with("a", Some(code));
