@@ -91,8 +91,8 @@ fn asks_for(after: &ClientMount, before: &ClientMount, mount: &ClientMountInfo) 
         let referenced = &reference.object_reference;
         Some((referenced.namespace.clone(), referenced.name.clone(), reference.allocation_index()))
     };
-    // The path may contain variables, whose values come from the object's labels and from the mount's user and group. If
-    // one of these differs, the path may differ too.
+    // The path may contain variables, whose values come from the object's labels and from the mount's user and group.
+    // If one of these differs, the path may differ too.
     let has_variables = mount.mount_path.contains('$');
     let same = |other: &ClientMountInfo| {
         Path::new(&other.mount_path) == Path::new(&mount.mount_path)

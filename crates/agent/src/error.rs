@@ -65,8 +65,8 @@ impl Failure {
             ConvergeError::Rejected(rejection) if rejection.is_for_operators() => {
                 failure.for_operators()
             }
-            // The device appears once the rabbit has granted access. If it does not appear, an administrator has to
-            // check the PCIe link.
+            // The device appears once the rabbit has granted access. If the device does not appear then, an
+            // administrator has to check the PCIe link.
             ConvergeError::Rejected(rejection @ Rejection::NoDevice { .. }) => Self {
                 user: format!("{}: wait for access, or {ASK_ADMINISTRATORS}", rejection.problem()),
                 ..failure
@@ -212,7 +212,8 @@ fn rejection_class(rejection: &Rejection) -> Class {
         // Another mount or file occupies the path: the agent can mount once that mount or file is removed.
         RejectionClass::InTheWay => (ErrorType::User, Severity::Major, Retry::Later),
         RejectionClass::Foreign => match rejection {
-            // A person may need the data: the agent does nothing until a person has decided and changed the object.
+            // The foreign data may still be needed: the agent does nothing until a person has decided, and has changed
+            // the object.
             Rejection::ForeignSignature { .. } | Rejection::WrongFileSystem { .. } => {
                 (ErrorType::Internal, Severity::Fatal, Retry::OnChange)
             }

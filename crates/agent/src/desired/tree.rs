@@ -59,7 +59,7 @@ impl Trees {
             context.client_mount.spec.mounts.get(index).and_then(|info| info.compute.as_deref());
         let compute = compute.filter(|name| !name.is_empty());
         let Some(parent) = mount.target.parent() else {
-            // A mount directly beneath a mount root gets no tree. An invalid name of a compute is an error nevertheless.
+            // A mount directly beneath a mount root gets no tree, but an invalid name of a compute is still an error.
             return compute.map_or(Ok(()), |name| check(name, "node-0"));
         };
         let target = last_name(&mount.target);
