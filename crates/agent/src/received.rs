@@ -106,8 +106,8 @@ impl ReceivedMount {
         Self::new(version, Err(NoProfile::Missing(why.to_owned())))
     }
 
-    /// Returns the units of work of this object. With `gone`, for an object that the API no longer has, returns the units
-    /// that unmount all of its mounts.
+    /// Returns the units of work of this object. If the API no longer has the object (`gone`), returns the units that
+    /// unmount all of its mounts.
     pub fn units(&self, gone: bool, site: &Site) -> Result<MountUnits, ObjectError> {
         let object =
             self.client_mount.as_ref().map_err(|why| ObjectError::Unreadable(why.clone()))?;
@@ -147,8 +147,8 @@ impl ReceivedMount {
         self.object().and_then(|object| Goal::of(object).ok()).unwrap_or(Goal::Unmounted)
     }
 
-    /// Returns the object as a requester, that is, as an object that asks for mount targets; `None` if the object cannot
-    /// be read.
+    /// Returns the object as a requester, that is, as an object that asks for mount targets; `None` if the object
+    /// cannot be read.
     pub fn requester(&self) -> Option<Requester> {
         self.object().map(Requester::new)
     }

@@ -129,8 +129,8 @@ mod tests {
         assert_eq!(json, serde_json::json!({ "mounts": [entry, entry], "allReady": true }));
     }
 
-    /// The coordinator refuses a status that is larger than its limit. The status must stay below the limit, even with the
-    /// largest permitted number of mounts.
+    /// The coordinator refuses a status that is larger than its limit. The status must stay below the limit, even with
+    /// the largest permitted number of mounts.
     #[test]
     fn texts_of_thousands_of_failures_do_not_make_a_status_too_large() {
         let failures = 20_000;

@@ -99,8 +99,8 @@ impl Failure {
         self
     }
 
-    /// Returns the message without colour. All lines but the first are indented, so that users do not mistake the text
-    /// of another program for a message of this program.
+    /// Returns the message without colour. All lines but the first are indented: a text that another program wrote may
+    /// contain line breaks, and must not look like a message of this program.
     pub fn text(&self) -> String {
         let more = || (!self.details.is_empty()).then(|| MORE.to_owned());
         self.lines(self.remedy.clone().or_else(more))

@@ -47,8 +47,8 @@ pub struct WorkResult {
 }
 
 impl Work {
-    /// Returns a function that creates the outcome for the case that this work panics. That outcome calls no mount ready,
-    /// because the agent then does not know which mounts the work has changed.
+    /// Returns a function that creates the outcome for the case that this work panics. This outcome calls no mount
+    /// ready, because after a panic the agent does not know which mounts the work has changed.
     pub fn refusal(&self) -> impl FnOnce(Failure) -> Outcome + Send + use<> {
         let (goal, count) = match &self.units {
             Ok(units) => (units.goal, units.mounts.len()),
@@ -75,8 +75,8 @@ impl Work {
         outcome.failures.extend(remaining.failures);
         match recorded {
             Ok(()) => {}
-            // No mount is left, but the record could not be removed. This does no harm: the next agent process reads the
-            // record and finds that its mounts are already unmounted.
+            // No mount is left, but the record could not be removed. This does no harm: the next agent process reads
+            // the record and finds that its mounts are already unmounted.
             Err(error) if remaining.versions.is_empty() && is_absent(&outcome) => {
                 log::warn!("{}", daemon::chain(&error));
             }
