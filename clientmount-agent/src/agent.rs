@@ -216,7 +216,7 @@ impl Agent {
     }
 
     fn next_due(&self) -> Option<Instant> {
-        // A clean-up that must wait for the workers is not due yet: the loop looks again when the last worker ends.
+        // While the clean-up must wait for workers, no timer is needed for it: the loop runs again when a worker ends.
         let clean_up = self.clean_up.next_due().filter(|_| self.may_clean_up());
         [self.queue.deadline(), clean_up].into_iter().flatten().min()
     }

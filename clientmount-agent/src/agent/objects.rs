@@ -20,7 +20,8 @@ use agent::{
 #[derive(Debug)]
 struct Object {
     received: ReceivedMount,
-    /// Whether the API no longer has the object. If so, the agent unmounts the object's mounts, then forgets the object.
+    /// Whether the API no longer has the object. If so, the agent unmounts the object's mounts, then forgets the
+    /// object.
     gone: bool,
     /// Whether the object was read from the record of an earlier agent process. The mounts of such an object belong to
     /// it, even if another object requests their paths now.
@@ -192,7 +193,7 @@ impl Objects {
             || object.units.as_ref().is_ok_and(|units| !units.are_refused());
         let dropped = if is_accepted { self.dropped_units(&object.received) } else { Vec::new() };
         let units = match (&object.units, self.targets.conflict(uid)) {
-            // The agent makes no mount for an invalid object, so there is nothing to unmount when the object is deleted.
+            // The agent makes no mount for an invalid object, so there is nothing to unmount when it is deleted.
             (Err(_), _) if object.received.deleted() => Err(Outcome::absent(object.received.count)),
             (Err(error), _) => Err(object.received.refuse(Failure::from(error))),
             (Ok(_), Some(conflict)) => Err(object.received.refuse(Failure::from(&conflict))),

@@ -46,8 +46,8 @@ impl Agent {
     /// Handles the end of a pass on an object.
     pub(super) fn end_pass(&mut self, uid: &str, result: &WorkResult, now: Instant) {
         let outcome = &result.outcome;
-        // Records which dropped mounts were unmounted, even if the object changed meanwhile: the agent must not unmount a
-        // dropped mount twice.
+        // Records which dropped mounts were unmounted, even if the object changed meanwhile: the agent must not unmount
+        // a dropped mount twice.
         for other in self.objects.dropped_unmounted(uid, result) {
             self.queue.wake(other);
         }

@@ -138,7 +138,8 @@ impl Session {
         }
     }
 
-    /// Returns the newest health of the node once its state is `state`. Returns at once if this health has already arrived.
+    /// Returns the newest health of the node once its state is `state`. Returns at once if this health has already
+    /// arrived.
     async fn health(&mut self, state: health::State) -> Health {
         loop {
             match self.health.take() {

@@ -29,7 +29,7 @@ const LOGGED_BY_CALLERS: &str = "kube_client::client::builder";
 /// A logger that drops messages of [`LOGGED_BY_CALLERS`], and appends key-values to the text.
 struct WithValues<L>(L);
 
-/// The text of a record, and the length of the message at its beginning, without the appended values.
+/// The text of a record: the message, then the appended values. `own` is the length of the message.
 struct Line {
     text: String,
     own: usize,
