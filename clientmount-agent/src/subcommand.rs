@@ -112,8 +112,8 @@ fn install(
     program: &OsString,
     arguments: &[OsString],
 ) -> Result<String, Box<dyn Error>> {
-    // Refuses arguments that the agent would refuse at every start. Does not check whether arguments are missing, because
-    // a drop-in of the unit may add them.
+    // Refuses arguments that the agent would refuse at every start. Does not check whether arguments are missing,
+    // because a drop-in of the unit may add them.
     let line = std::iter::once(program.clone()).chain(arguments.iter().cloned());
     if let Err(error) = Args::read(line) {
         error.exit();

@@ -96,8 +96,8 @@ impl State {
         changes.iter().filter_map(|change| self.record_change(change)).collect()
     }
 
-    /// Sends objects that could never be read to the agent too. While there is such an object, the agent must not remove
-    /// any mount as unwanted, because the mount may belong to this object.
+    /// Sends objects that could never be read to the agent too. While there is such an object, the agent must not
+    /// remove any mount as unwanted, because the mount may belong to this object.
     fn take_unreadable(&mut self, unread: Vec<Unreadable>) {
         let left = self.store.unreadable().filter_map(|metadata| metadata.name.clone());
         let left: BTreeSet<_> = left.collect();

@@ -101,8 +101,8 @@ async fn signal(waiter: &mut Waiter<'_>, signal: Signal) -> Option<()> {
     let user = waiter.state().filter(|state| state.user_id != 0)?.user_id;
     let uids = objects_to_unmount(waiter);
     // The agent first opens a descriptor of each holder, and then observes again which processes hold the mounts. If a
-    // process id is among the holders both times, the descriptor belongs to this holder, and not to a later process that
-    // got the same id.
+    // process id is among the holders both times, the descriptor belongs to this holder, and not to a later process
+    // that got the same id.
     let opened: Vec<_> =
         holders(waiter, &uids).into_iter().filter_map(|pid| open_process(pid, user)).collect();
     let (request, end) = (Request::StartPass(uids.clone()), Instant::now() + PASS_TIMEOUT);

@@ -75,8 +75,8 @@ fn judge_views(goal: Goal, state: Option<&JobState>, viewed: &[(String, Viewed)]
     judge(goal, &Evidence { job: &job(), state, connected: true, viewed, activity })
 }
 
-/// Returns a judgement as a short text: `0` for done; otherwise the exit status, followed by `?` for waiting, by `!` for
-/// failing, and by nothing for impossible.
+/// Returns a judgement as a short text: `0` for done; otherwise the exit status, followed by `?` for waiting, by `!`
+/// for failing, and by nothing for impossible.
 fn short(judged: &Judgement) -> String {
     match judged {
         Judgement::Done(_) => "0".to_owned(),
