@@ -94,8 +94,8 @@ impl Hub {
             if hello.role() == v1::Role::Rabbit { NodeKind::Rabbit } else { NodeKind::Compute };
         let was_rabbit = roster.is_rabbit(&node);
         let epoch = roster.hello(hello, now())?;
-        // `set_nodes` is slow, but this condition is rarely true, even when a whole system connects at once: usually the
-        // layout already names the rabbits.
+        // `set_nodes` is slow, but this condition is rarely true, even when a whole system connects at once: usually
+        // the layout already names the rabbits.
         if roster.is_rabbit(&node) != was_rabbit {
             self.exchange.set_nodes(roster.nodes());
         }

@@ -158,8 +158,8 @@ impl Roster {
         self.invalid_name = None;
     }
 
-    /// Returns the location of the node `name`: `None` while the layout is unknown, `Some(None)` if the layout has no node
-    /// of this name.
+    /// Returns the location of the node `name`: `None` while the layout is unknown, `Some(None)` if the layout has no
+    /// node of this name.
     pub(crate) fn location(&self, name: &str) -> Option<Option<&Location>> {
         self.locations.as_ref().map(|locations| locations.get(name))
     }
