@@ -124,8 +124,8 @@ impl Job {
         )))
     }
 
-    /// Fails if the job still waits for PreRun. A Workflow leaves PreRun only after all computes have mounted, which may
-    /// never happen, so a call of PostRun would wait in vain.
+    /// Fails if the job still waits for PreRun. A Workflow leaves PreRun only after all computes have mounted, which
+    /// may never happen, so a call of PostRun would wait in vain.
     async fn check_mounted(&self) -> Result<(), Status> {
         let workflow = self.get().await?;
         match step(&workflow, &WorkflowState::PreRun) {

@@ -58,8 +58,8 @@ impl Caller {
         Ok(if names.is_empty() { Self::User { user, group } } else { manager(Some(names)) })
     }
 
-    /// Checks that the caller may use this workload manager's jobs. A manager may use only jobs that belong to it. A user
-    /// may use jobs of every manager: [`Self::check`] makes sure that the jobs are the user's own.
+    /// Checks that the caller may use this workload manager's jobs. A manager may use only jobs that belong to it. A
+    /// user may use jobs of every manager: [`Self::check`] makes sure that the jobs are the user's own.
     ///
     /// # Errors
     /// `PermissionDenied` with the names that the caller may use.
@@ -77,8 +77,8 @@ impl Caller {
         }
     }
 
-    /// Checks that the caller may create a job of this manager. A manager may create only jobs that belong to it; a user
-    /// may create only jobs of the manager `user-UID`, with the user's own uid.
+    /// Checks that the caller may create a job of this manager. A manager may create only jobs that belong to it; a
+    /// user may create only jobs of the manager `user-UID`, with the user's own uid.
     ///
     /// # Errors
     /// `PermissionDenied` with the name that the caller may use.

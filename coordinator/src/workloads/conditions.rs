@@ -1,7 +1,7 @@
 //! Determines the condition of each node of a job, with its evidence. Pure.
 //!
-//! A node counts as Faulty or Down only if the node itself, its rabbit or the workload manager has reported a fault. The
-//! loss of the connection to its agent is no evidence of a fault: the node then counts as Unreachable.
+//! A node counts as Faulty or Down only if the node itself, its rabbit or the workload manager has reported a fault.
+//! The loss of the connection to its agent is no evidence of a fault: the node then counts as Unreachable.
 
 use std::collections::{BTreeMap, BTreeSet};
 

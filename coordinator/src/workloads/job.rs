@@ -188,8 +188,8 @@ impl Job {
         Ok(written.map(|written| (written, record)))
     }
 
-    /// Patches the version `workflow` that the caller has read. Returns `None`, and changes nothing, if the Workflow has
-    /// changed since.
+    /// Patches the version `workflow` that the caller has read. Returns `None`, and changes nothing, if the Workflow
+    /// has changed since.
     pub(super) async fn write(
         &self,
         workflow: &Workflow,

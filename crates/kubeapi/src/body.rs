@@ -52,8 +52,9 @@ impl Body {
         Self(Kind::Pieces(spawn_feed(pieces(bytes)), length))
     }
 
-    /// Makes a body of a watch's events. One event is encoded before the client asks for it. If the client stops reading
-    /// but keeps its connection open, the body ends after [`STALLED`]: a client must not keep objects in memory for ever.
+    /// Makes a body of a watch's events. One event is encoded before the client asks for it. If the client stops
+    /// reading but keeps its connection open, the body ends after [`STALLED`]: a client must not keep objects in memory
+    /// for ever.
     pub(crate) fn events(events: impl Stream<Item = Bytes> + Send + 'static) -> Self {
         Self(Kind::Events(spawn_feed(events)))
     }

@@ -73,7 +73,7 @@ fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Regular expression for one step of a path; a backslash escapes the character after it.
+/// Regular expression for one step of a path, such as `.spec`; a backslash escapes the character after it.
 static STEP: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\.((?:[^.\[\\]|\\.)+)").expect("the pattern is well formed"));
 
