@@ -58,8 +58,8 @@ pub struct Credentials {
 
 impl Credentials {
     /// Reads the credentials in `directory`, or creates them. Replaces the server's certificate if it is for another
-    /// address, or expires within two years; the same CA signs the new certificate, so that kubeconfig files stay valid.
-    /// If the CA itself expires within two years, creates all credentials anew.
+    /// address, or expires within two years; the same CA signs the new certificate, so that kubeconfig files stay
+    /// valid. If the CA itself expires within two years, creates all credentials anew.
     pub fn load_or_create(directory: &Path, server: SocketAddr) -> Result<Self, CredentialsError> {
         let path = directory.join(FILE);
         let credentials = match fs::read(&path) {

@@ -1,4 +1,4 @@
-//! Ends jobs: aborts them, requests that their teardown skips the copying of data (`hurry`), and removes them.
+//! Ends jobs: aborts them, sets `spec.hurry` (the job's data need not be saved), and removes their Workflows.
 
 use api::{Workflow, WorkflowState};
 use jiff::Timestamp;
@@ -13,7 +13,7 @@ use crate::workloads::deadlines::{ANNOTATION, Deadlines};
 use crate::workloads::request::Limit;
 
 impl Job {
-    /// Requests Teardown at once, in a hurry, and records the caller and the reason in an annotation.
+    /// Requests Teardown at once, sets `spec.hurry`, and records the caller and the reason in an annotation.
     ///
     /// # Errors
     /// If the API refuses the write or does not answer.

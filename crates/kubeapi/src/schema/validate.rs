@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 /// Largest number of causes in a refusal.
 const ENOUGH: usize = 100;
 impl Schema {
-    /// Appends all schema violations to `causes`, except for violations that `old`, the object before the update, already
-    /// has.
+    /// Appends all schema violations to `causes`, except for violations that `old`, the object before the update,
+    /// already has.
     pub(crate) fn validate(
         &self,
         part: Part,
