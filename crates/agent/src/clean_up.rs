@@ -135,7 +135,10 @@ mod tests {
         assert!(clean_up.running() && !clean_up.due(now));
         clean_up.record_success();
         clean_up.make_due();
-        assert!(!clean_up.due(now), "another complete list, after a reconnect, makes no clean-up due");
+        assert!(
+            !clean_up.due(now),
+            "another complete list, after a reconnect, makes no clean-up due"
+        );
         clean_up.request_again();
         assert!(clean_up.due(now));
         clean_up.record_success();

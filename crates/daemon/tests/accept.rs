@@ -134,7 +134,8 @@ async fn the_slot_of_a_closed_pending_connection_is_free_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_connection_of_a_client_without_a_request_is_closed_while_the_server_is_blocked_in_a_write() {
+async fn the_connection_of_a_client_without_a_request_is_closed_while_the_server_is_blocked_in_a_write()
+ {
     let mut server = Server::new(1, 1);
     let (_client, connection) = server.connect().await;
     let mut connection = connection.unwrap();

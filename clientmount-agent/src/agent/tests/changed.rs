@@ -253,7 +253,8 @@ async fn a_mount_dropped_before_a_start_is_not_unmounted_while_its_device_is_in_
 /// The new agent has received neither the object's earlier mounts nor the name of its earlier node: only
 /// the record has them.
 #[tokio::test]
-async fn a_restarted_agent_releases_an_object_of_another_node_only_after_its_recorded_mount_is_gone() {
+async fn a_restarted_agent_releases_an_object_of_another_node_only_after_its_recorded_mount_is_gone()
+ {
     let (chassis, now) = (Chassis::new(2), Instant::now());
     work(&mut agent_with(&chassis, &chassis.object_with(&BEFORE)), now).await;
     let mut changed = version(&chassis.object_with(&[("b", 1)]), "2");

@@ -261,8 +261,7 @@ fn unmounting_leaves_out_unreadable_lines_and_reports_them() {
 }
 
 #[test]
-fn unmounting_from_an_unknown_path_fails_while_one_of_the_nodes_mounts_may_be_the_objects_mount()
-{
+fn unmounting_from_an_unknown_path_fails_while_one_of_the_nodes_mounts_may_be_the_objects_mount() {
     let mut profile = profile();
     let overrides = &mut profile.spec.data.xfs_storage.variable_override;
     overrides.insert("$WHERE".into(), "job-0".into());

@@ -151,7 +151,11 @@ fn a_key_that_is_woken_or_forgotten_during_work_is_superseded() {
     queue.start(now, any);
     queue.wake("a");
     assert_eq!(queue.finished(&"a", Retry::Later, now), Standing::Superseded);
-    assert_eq!(queue.start(now, any), ["a"], "a woken key does not wait for the delay of its retry");
+    assert_eq!(
+        queue.start(now, any),
+        ["a"],
+        "a woken key does not wait for the delay of its retry"
+    );
     assert_eq!(queue.finished(&"a", Retry::OnChange, now), Standing::Current);
     queue.wake("a");
     queue.start(now, any);

@@ -115,7 +115,10 @@ fn an_object_whose_status_and_finalizers_were_overwritten_gets_its_finalizer_and
     let mut replaced = with_status(7, &state("other-hand"));
     replaced.finalizers.clear();
     exchange.apply_mount(replaced);
-    assert!(sent_messages(&exchange).is_empty(), "the finalizer is added before the object is sent");
+    assert!(
+        sent_messages(&exchange).is_empty(),
+        "the finalizer is added before the object is sent"
+    );
     let finalizer = exchange.next_write(&Key::new("n1", "a")).unwrap();
     assert!(finalizer.adds_finalizer());
     exchange.write_accepted(&Key::new("n1", "a"), &finalizer);

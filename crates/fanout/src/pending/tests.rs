@@ -162,7 +162,10 @@ fn pending_writes_are_dropped_for_a_new_object_of_the_same_name() {
     let late = writes.next(&key(), Some(&object)).unwrap();
     assert_eq!(writes.next(&key(), Some(&second)), None);
     assert!(writes.report(&object, ready("mounted"), false));
-    assert!(!writes.report(&second, ready("mounted"), false), "a writer already works on this name");
+    assert!(
+        !writes.report(&second, ready("mounted"), false),
+        "a writer already works on this name"
+    );
     writes.write_accepted(&key(), &late);
     let write = writes.next(&key(), Some(&second)).unwrap();
     assert_eq!(

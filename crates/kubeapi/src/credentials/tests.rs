@@ -6,7 +6,8 @@ fn address(port: u16) -> SocketAddr {
 }
 
 #[test]
-fn after_a_restart_the_credentials_are_the_same_and_for_another_address_only_the_certificate_is_new() {
+fn after_a_restart_the_credentials_are_the_same_and_for_another_address_only_the_certificate_is_new()
+ {
     let directory = tempfile::tempdir().unwrap();
     let first = Credentials::load_or_create(directory.path(), address(1)).unwrap();
     let again = Credentials::load_or_create(directory.path(), address(1)).unwrap();

@@ -134,8 +134,8 @@ impl Disk {
         self.unread = unread;
     }
 
-    /// Writes a batch. `state` is the state in memory before the batch. After an error the batch counts as not stored: a
-    /// part of it may be in the file, but the next commit replaces the file.
+    /// Writes a batch. `state` is the state in memory before the batch. After an error the batch counts as not
+    /// stored: a part of it may be in the file, but the next commit replaces the file.
     pub(super) fn commit(&mut self, state: &State, events: &[Arc<Event>]) -> Result<(), DiskError> {
         let database = match self.database.take() {
             Some(database) => database,
