@@ -137,13 +137,13 @@ mod tests {
     }
 
     #[test]
-    fn a_server_without_credentials_is_refused() {
+    fn an_https_address_without_credentials_is_refused() {
         let address = "https://localhost:6443".parse().unwrap();
         assert!(refused(&address).contains("a token file and a CA file"));
     }
 
     #[test]
-    fn a_socket_without_server_fails_the_first_request() {
+    fn a_client_can_be_created_before_a_server_listens_on_its_socket() {
         let directory = tempfile::tempdir().unwrap();
         let address = Address::Unix(directory.path().join("api.sock"));
         block_on(async {

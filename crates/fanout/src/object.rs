@@ -221,7 +221,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_age_of_two_versions_of_an_object_is_compared_by_number() {
+    fn of_two_versions_of_one_object_the_one_with_the_smaller_revision_is_older() {
         assert!(mount("n1", "a", 1, 9).older_than(&mount("n1", "a", 1, 10)));
         assert!(!mount("n1", "b", 1, 9).older_than(&mount("n1", "a", 1, 10)));
     }

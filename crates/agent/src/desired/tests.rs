@@ -89,7 +89,7 @@ fn an_xfs_mount_of_a_compute_has_the_volume_and_the_profile_lines_of_its_allocat
 }
 
 #[test]
-fn volume_names_depend_on_shared_vg() {
+fn with_shared_vg_the_volume_name_has_the_allocation_index_and_otherwise_the_group_name_has_it() {
     let mut object = compute_xfs();
     object.spec.mounts[0].device.device_reference.as_mut().unwrap().data = Some(2);
     let mut profile = profile();

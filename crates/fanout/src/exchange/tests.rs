@@ -374,7 +374,7 @@ fn an_object_whose_retraction_the_api_refuses_is_not_sent_and_synced_does_not_wa
 }
 
 #[test]
-fn a_node_that_waits_for_a_job_gets_the_stored_status() {
+fn a_node_gets_the_stored_statuses_of_a_job_once_all_its_objects_were_sent() {
     let exchange = exchange_with_session(mount("n1", "a", 1, 5), vec![pinned()]);
     let all = |_: &_| true;
     assert_eq!(

@@ -110,7 +110,7 @@ fn unknown_fields_of_mount_entries_stay_if_the_report_has_as_many_entries() {
 }
 
 #[test]
-fn each_invalid_status_has_its_error() {
+fn a_status_that_is_no_json_object_or_has_too_few_entries_is_invalid() {
     let object = mount("n1", "a", 1, 5);
     assert!(parse_status(&serde_json::to_vec(&ready("mounted")).unwrap(), &object).is_ok());
     assert!(matches!(parse_status(b"{", &object), Err(InvalidStatus::NotJson(_))));
@@ -120,7 +120,7 @@ fn each_invalid_status_has_its_error() {
 }
 
 #[test]
-fn a_refused_status_is_valid_for_its_object() {
+fn the_status_of_a_refused_object_has_a_fatal_error_and_an_entry_per_mount() {
     let object = mount("n1", "a", 1, 5);
     let status = refused_status(&object, "because");
     assert!(parse_status(&serde_json::to_vec(&status).unwrap(), &object).is_ok());

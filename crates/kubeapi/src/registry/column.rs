@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_have_the_type_of_their_column() {
+    fn a_cell_is_converted_to_the_type_of_its_column_or_empty() {
         let object = json!({"spec": {"n": 3, "names": ["a", "b"]}, "metadata": {"labels": {"a.b/c": "x"}},
             "status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": "Other", "status": "False"}]}});
         let cell = |kind: &str, path: &str| Column::new("C", kind, path).unwrap().cell(&object);

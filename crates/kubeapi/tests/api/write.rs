@@ -343,7 +343,7 @@ async fn patches_that_make_an_object_too_large_or_too_deep_are_refused() {
 }
 
 #[tokio::test]
-async fn built_in_kinds_obey_their_own_rules() {
+async fn configmaps_and_secrets_are_checked_by_the_rules_of_their_kind() {
     let server = Server::start().await;
     let maps = server.core("configmaps");
     let map = |name: &str, members: Value| {
