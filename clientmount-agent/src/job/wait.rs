@@ -15,8 +15,8 @@ use super::{Evidence, Goal, Judgement, Request, judge, lines, timeout};
 use crate::view::View;
 use agent::{outbox::Outbox, questions::Question, site::Site};
 
-/// Time that a fatal error must last before it is reported: the agent may not have worked yet on a change that resolves
-/// the error.
+/// Time that a fatal error must last before it is reported. A change may have removed the cause of the error already,
+/// and the agent needs some time to work on the change.
 const GRACE: Duration = Duration::from_secs(3);
 
 /// The parts that all calls of scripts share.

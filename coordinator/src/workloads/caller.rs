@@ -97,7 +97,7 @@ impl Caller {
     /// Returns the user and group of a new job.
     ///
     /// # Errors
-    /// If the caller may not act for this user and group, or the request names only a user or only a group.
+    /// If the caller is not permitted to act for this user and group, or the request names only a user or only a group.
     pub(super) fn owner(
         &self,
         user: Option<u32>,

@@ -139,7 +139,7 @@ impl Job {
                 workflow = self.get().await?;
                 continue;
             };
-            // Only this first write may renew the deadline. Later writes, for the states that follow, keep it.
+            // A write for one of the following states must keep the deadline.
             limit.renew = false;
             workflow = written;
             if record.due > Timestamp::now() && !limit.waits {

@@ -17,8 +17,8 @@ use super::tolerance::{ANNOTATION, Tolerance};
 const FORCE_DEADLINE: Duration = Duration::from_secs(30);
 
 impl Job {
-    /// Forces a state ready if the job may continue without all computes that delay it. Returns `None`, and changes
-    /// nothing, if the job may not continue without them.
+    /// Forces a state ready if the job is permitted to continue without all computes that delay it. Otherwise returns
+    /// `None`, and changes nothing.
     ///
     /// # Errors
     /// If the API refuses the write or does not answer.

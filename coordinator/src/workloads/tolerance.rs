@@ -124,8 +124,8 @@ pub(super) fn command(line: &str) -> Option<Command> {
     Command::read(line)
 }
 
-/// Returns the computes that are not ready, each with the evidence of its own fault or of its rabbit's fault. Fails if
-/// there is no such evidence for a node that is not ready; the error names the node. `lost_before` has the rabbits
+/// Returns the computes that are not ready, each with the evidence of its own fault or of its rabbit's fault. If a node
+/// is not ready and has no evidence of a fault, returns an error that names the node. `lost_before` has the rabbits
 /// whose computes were lost earlier.
 fn newly_lost(
     state: &WorkflowState,

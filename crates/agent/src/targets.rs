@@ -19,8 +19,8 @@ use crate::{
 /// requester gets the target.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Requester {
-    /// False once the object was mounted: `false` sorts first, so a mounted object comes before all objects
-    /// that were never mounted.
+    /// False once the object was mounted. `false` is less than `true`, so a mounted object has priority over all
+    /// objects that were never mounted.
     pub not_mounted_yet: bool,
     /// `metadata.creationTimestamp`; RFC 3339 in UTC sorts as text.
     pub created: String,

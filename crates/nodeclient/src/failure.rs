@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::exit::Exit;
 
-/// Remedy when the user may not open a unix socket.
+/// Remedy when the user has no permission to connect to a unix socket.
 const LOCKED: &str = "only root and the daemon's own user may use the socket: run the command with sudo, or as that user";
 /// Remedy when the server closed the connection.
 const CLOSED: &str = "the server closed the connection: a unix socket accepts only root and the daemon's own user (run the command with sudo); for another cause see the daemon's log";

@@ -1,4 +1,4 @@
-//! Mounts whose profile is missing, or which the agent may not read.
+//! Mounts whose profile is missing, or whose profile the agent has no permission to read.
 
 use super::*;
 

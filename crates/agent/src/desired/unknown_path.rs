@@ -35,8 +35,8 @@ impl UnknownPath {
         })
     }
 
-    /// Returns whether `there`, which is mounted at some path, may be this mount. `true` is no proof: another object
-    /// may have mounted the same file system.
+    /// Returns whether `there`, which is mounted at some path, is possibly this mount. `true` is no proof: another
+    /// object may have mounted the same file system.
     pub fn may_be(&self, there: &MountedThing) -> bool {
         there.kind == self.kind.as_str()
             && match &self.source {

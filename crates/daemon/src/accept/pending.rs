@@ -35,7 +35,7 @@ impl Caller {
     }
 
     fn set_state(&self, state: u8) {
-        // Only the first change of state has an effect.
+        // Changes only the state `NEW`: of two changes at the same moment, the later one has no effect.
         let _ = self.0.compare_exchange(NEW, state, Ordering::Relaxed, Ordering::Relaxed);
     }
 }

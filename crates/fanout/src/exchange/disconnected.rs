@@ -1,11 +1,12 @@
-//! Removes the finalizer from ClientMounts of computes whose agent does not run. Also replaces a status that says
-//! "unmounted" before a node mounts again (this is called to retract the status).
+//! Removes the finalizer from ClientMounts of computes whose agent does not run. Also retracts the status "unmounted",
+//! that is, replaces it by another status, before a compute mounts again.
 //!
 //! A compute's agent may exit after the last script of a job, before the job's ClientMounts are deleted. If the
-//! status says that everything is unmounted, the coordinator removes the finalizer in the agent's place. The
-//! coordinator does so only for nodes that the system's layout calls computes: only for computes does the coordinator
-//! retract the status "unmounted" before a new mount. A rabbit's agent mounts again without retracting it, so there the
-//! status proves nothing. See [`MountObject::is_provably_unmounted`](crate::object::MountObject).
+//! status says that everything is unmounted, the coordinator removes the finalizer in the agent's place. It does so
+//! only for nodes that the system's layout calls computes, because only there the status is certain to be true: it is
+//! retracted before the compute mounts again. The status of a rabbit's ClientMount is not retracted, so it may still
+//! say "unmounted" while the rabbit has mounted. See
+//! [`MountObject::is_provably_unmounted`](crate::object::MountObject).
 
 use api::ClientMountStatus;
 use serde_json::Value;

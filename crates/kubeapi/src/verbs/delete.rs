@@ -32,7 +32,7 @@ pub(crate) struct DeleteOptions {
 }
 
 impl DeleteOptions {
-    /// Reads the body of a DELETE; `null` when there is none.
+    /// Reads the options from the body of a DELETE; `body` is `null` for a DELETE without a body.
     pub(crate) fn read(body: &Value) -> Result<Self, Status> {
         if body.is_null() {
             return Ok(Self::default());
