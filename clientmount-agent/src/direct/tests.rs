@@ -173,7 +173,7 @@ fn the_agent_receives_an_object_once_its_profile_was_read_and_again_once_the_pro
     assert_eq!(state.take_sent(), ["desired a@6"]);
 }
 
-/// A job's mount waits for two answers of the API one after the other, not for three.
+/// Adding the finalizer and reading the profile take the time of only one request to the API.
 #[test]
 fn a_profile_is_read_while_the_finalizer_is_added() {
     let mut state = Fixture::with_objects(vec![without_finalizer(object(5))]);

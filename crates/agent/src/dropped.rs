@@ -92,7 +92,7 @@ fn asks_for(after: &ClientMount, before: &ClientMount, mount: &ClientMountInfo) 
         Some((referenced.namespace.clone(), referenced.name.clone(), reference.allocation_index()))
     };
     // The path may contain variables, whose values come from the object's labels and from the mount's user and group.
-    // If one of these differs, the path may differ too.
+    // If the labels, the user or the group have changed, the expanded path may be another one.
     let has_variables = mount.mount_path.contains('$');
     let same = |other: &ClientMountInfo| {
         Path::new(&other.mount_path) == Path::new(&mount.mount_path)

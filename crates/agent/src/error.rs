@@ -1,5 +1,5 @@
-//! Turns errors into the texts that users and tools read, and decides when to retry. Only this module of the agent
-//! does so.
+//! Turns errors into the texts that users and tools read, and decides when to retry. No other module of the agent makes
+//! such texts or such decisions.
 
 use std::io;
 

@@ -53,8 +53,8 @@ pub fn error(node: &NodeName, failures: &[Failed]) -> Option<ResourceError> {
 }
 
 /// Returns a text for the log if an object was unmounted without its profile, or without some lines of the profile.
-/// This is not reported in the status: an error in the status would stop the workflow because of a hook that can never
-/// run.
+/// The status does not report these lines: an error in the status would stop the workflow for good, because the lines
+/// can never run.
 pub fn unreadable(outcome: &Outcome) -> Option<String> {
     let lines = || group_by_text(&outcome.unreadable, |failed| failed.failure.debug.clone());
     (outcome.is_done() && !outcome.unreadable.is_empty())

@@ -9,8 +9,8 @@ use crate::{
 };
 
 /// Returns why an invalid mount may still be mounted; `None` if it is not mounted. If the mistake is an unknown path,
-/// inspects all mounts of the node. A mount with any other mistake is never mounted, because this agent cannot have
-/// made it; so it does not delay the deletion of its object.
+/// inspects all mounts of the node. A mount with any other mistake cannot have been made by this agent: it counts as
+/// not mounted, and does not delay the deletion of its object.
 pub(super) fn possibly_mounted(converger: &Converger, error: &MountError) -> Option<Failed> {
     let MountProblem::UnknownPath(unknown_path) = &error.problem else { return None };
     let mut failed = Failed::of_mount(error);
