@@ -65,8 +65,8 @@ pub struct Agent {
     view: Arc<View>,
     /// Requests of scripts; `None` if no socket serves them.
     requests: Option<mpsc::Receiver<Request>>,
-    /// By uid of an object: a script has requested that the next pass on the object detaches the mounts that it cannot
-    /// unmount. The request holds only for a pass that begins before this time.
+    /// Requests of scripts to detach mounts that cannot be unmounted, by the uid of the object. A request concerns only
+    /// the next pass on the object, and only if that pass begins before the given time.
     detaching: BTreeMap<String, Instant>,
 }
 
@@ -99,7 +99,7 @@ impl Agent {
         }
     }
 
-    /// Works until `stop` is ready, then lets running steps end. Everything stays mounted.
+    /// Works until `stop` resolves, then lets running steps end. All mounts stay.
     pub async fn run(
         mut self,
         mut events: mpsc::Receiver<LinkEvent>,
@@ -185,8 +185,8 @@ impl Agent {
         }
     }
 
-    /// Starts due work. While the clean-up runs, starts only objects whose paths the clean-up leaves alone: the
-    /// clean-up could regard the new mount of another object as unwanted.
+    /// Starts due work. While the clean-up runs, starts work only on objects whose paths the clean-up leaves alone: the
+    /// clean-up could remove a mount of any other object as unwanted.
     fn start(&mut self, now: Instant) {
         if !self.clean_up.has_list() {
             return;
@@ -216,7 +216,7 @@ impl Agent {
     }
 
     fn next_due(&self) -> Option<Instant> {
-        // A clean-up that must wait for the workers is not due yet: the loop looks again when the last worker ends.
+        // While the clean-up must wait for workers, no timer is needed for it: the loop runs again when a worker ends.
         let clean_up = self.clean_up.next_due().filter(|_| self.may_clean_up());
         [self.queue.deadline(), clean_up].into_iter().flatten().min()
     }

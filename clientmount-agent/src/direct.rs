@@ -4,9 +4,9 @@
 //! ```text
 //! watch ─► State ─► LinkEvent ─► agent ─► Outbox ─► State ─► pass (patches the object, reads a profile)
 //! ```
-//! At rest the watch is one idle connection: the agent asks for no bookmarks, and for a watch that stays open for
-//! about an hour. The agent reads a profile when an object that names it is new or changed: a watch on profiles would
-//! wake every compute for every job's profile.
+//! At rest the watch is one idle connection: the agent requests a watch without bookmarks that stays open for about an
+//! hour. The agent does not watch profiles, because such a watch would wake every compute for every job's profile. It
+//! reads a profile when an object that names it is new or changed.
 
 mod pass;
 mod questions;
@@ -141,8 +141,8 @@ impl Direct {
         events
     }
 
-    /// Lets the agent send its reports: the API answers, and every object was read. The agent sends all reports again,
-    /// because the API may have lost the last writes.
+    /// Lets the agent send its reports: the API answers, and the agent has received every object. The agent sends all
+    /// reports again, because the API may have lost the last writes, for example by a restore from a backup.
     fn accept_reports(&self) {
         self.outbox.welcome();
         self.outbox.resend_all();
@@ -182,8 +182,8 @@ impl Direct {
         }
     }
 
-    /// Answers questions. Answers none while the watch is broken, because the agent does not know then
-    /// what the API stores.
+    /// Answers the open questions. Does nothing while the watch is broken, because the agent then does not know what
+    /// the API stores.
     fn answer(&mut self) {
         if self.state.is_synced() && !self.is_watch_broken {
             self.questions.answer(self.node.as_str(), &self.outbox, &self.state.objects());
@@ -238,7 +238,7 @@ impl Direct {
     fn handle_failure(&mut self, requests: &ApiRequests, error: &WriteError) -> Retry {
         let name = requests.object.name_any();
         match error {
-            // The watch delivers the write of the other client, or the deletion of the object.
+            // The watch will deliver the other client's write, or the deletion of the object.
             WriteError::Conflict { .. } | WriteError::Unknown { .. } => Retry::Soon,
             WriteError::Api { source, .. } | WriteError::Look { source, .. } => {
                 let why = plain(source);

@@ -12,8 +12,8 @@ use tokio::{sync::watch, time::sleep};
 use crate::{clients::Clients, view::View};
 use agent::{outbox::Outbox, questions::Question, received::Report};
 
-/// Returns once the agent has been idle for this long. While no agent runs, only a coordinator can remove finalizers:
-/// without a coordinator the agent keeps running until its unmounted objects are deleted.
+/// Returns once the agent has been idle for the time `after`. Without a coordinator, the agent is not idle while an
+/// unmounted object still carries the finalizer: the agent itself must remove the finalizer when the object is deleted.
 pub async fn idle(
     after: Duration,
     has_coordinator: bool,
@@ -82,8 +82,8 @@ fn status(mount: &JobMount) -> Option<ClientMountStatus> {
     serde_json::from_slice(&mount.status).ok()
 }
 
-/// Returns whether a mount is complete and in use by a job. The agent may end despite such a mount: the script that
-/// ends the job starts the agent again.
+/// Returns whether an object is completely mounted, for a running job. The agent may end although such an object
+/// exists: the script that ends the job starts the agent again.
 fn is_mounted(mount: &JobMount) -> bool {
     let is_ready = |status: ClientMountStatus| {
         status.mounts.iter().all(|mount| mount.ready && mount.state == MountState::Mounted)

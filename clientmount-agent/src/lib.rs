@@ -15,14 +15,15 @@
 //!   has all reports. Its only timer runs once it is idle.
 //!
 //! # Scripts
-//! * The verbs `mount` and `unmount` change nothing: the ClientMounts alone say what to mount. A verb exits with 0
-//!   only when the agent has done the work and the API has the report (`job::judge`, pure). It exits with 7 without a
-//!   coordinator, with 8 without an agent.
-//! * A verb reports that a job does not exist, or has no mounts on this node, only after a list from the API that was
-//!   requested after the verb's question (`jobs`).
+//! * The verbs `mount` and `unmount` only wait: the ClientMounts alone say what to mount. A verb exits with 0 only when
+//!   the agent has done the work and the API has the report (`job::judge`, pure). A verb exits with 7 if no coordinator
+//!   answers, and with 8 if no agent answers.
+//! * Before a verb reports that a job does not exist, or has no mounts on this node, the coordinator lists the API's
+//!   objects anew: its watch may lag behind (`jobs`).
 //! * A deleted ClientMount whose node is not connected loses its finalizer only if the SystemConfiguration calls the
 //!   node a compute, and the status says that all is unmounted. Before an agent mounts anything of the object again,
-//!   the agent or its coordinator retracts that status. A status is written only to the generation that it describes.
+//!   the agent or its coordinator replaces that status. A status is written only while the object has the generation
+//!   that the status describes.
 //!
 //! # Guarantees
 //! * The agent does not unmount when it loses the coordinator or the API. It removes every mount of Warren's that no

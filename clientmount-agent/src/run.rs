@@ -49,7 +49,8 @@ pub enum RunError {
     Stop(#[source] daemon::StopError),
 }
 
-/// Number of events that may wait for the agent; when there are more the link stops reading.
+/// Number of events that the link stores for the agent. While this many events wait, the link reads nothing more from
+/// the connection.
 const EVENTS: usize = 64;
 
 /// Runs the agent until a signal stops it, it is idle, or a newer agent of this node is connected.

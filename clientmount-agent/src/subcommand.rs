@@ -44,7 +44,8 @@ pub struct UnexpectedArgument {
 }
 
 impl Subcommand {
-    /// The subcommand of a command line, whose first argument is the program; `None` when there is none.
+    /// Returns the subcommand of a command line, whose first argument is the program; `None` if the command line has no
+    /// subcommand.
     pub fn read(arguments: &[OsString]) -> Option<Result<Self, UnexpectedArgument>> {
         let (first, rest) = arguments.get(1..)?.split_first()?;
         let (subcommand, name) = match first.to_str()? {
@@ -111,8 +112,8 @@ fn install(
     program: &OsString,
     arguments: &[OsString],
 ) -> Result<String, Box<dyn Error>> {
-    // Refuses arguments that the agent would refuse at every start, but accepts missing arguments: a drop-in may add
-    // them.
+    // Refuses arguments that the agent would refuse at every start. Does not check whether arguments are missing,
+    // because a drop-in of the unit may add them.
     let line = std::iter::once(program.clone()).chain(arguments.iter().cloned());
     if let Err(error) = Args::read(line) {
         error.exit();

@@ -14,7 +14,7 @@ use jobs::Identity;
 #[derive(Debug, Clone)]
 pub struct Viewed {
     pub received: Arc<ReceivedMount>,
-    /// Whether the object was deleted in the API: then the agent unmounts the object's mounts.
+    /// Whether the API no longer has the object. If so, the agent unmounts the object's mounts.
     pub gone: bool,
     /// The outcome of the last pass on this version of the object; `None` before a pass ended.
     pub outcome: Option<Outcome>,
@@ -110,8 +110,8 @@ impl View {
         self.inner.lock().objects.get(uid).cloned()
     }
 
-    /// Returns the objects of a job: of the Workflow that the coordinator named, else the objects whose labels
-    /// fit the job's name.
+    /// Returns the objects of a job: those of the Workflow that the coordinator named; if it named none, those whose
+    /// labels match the job's name.
     pub fn objects_of_job(&self, job: &JobName, state: Option<&JobState>) -> Vec<(String, Viewed)> {
         let mut all = self.all();
         all.retain(|(_, viewed)| {

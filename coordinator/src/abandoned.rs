@@ -19,11 +19,11 @@ use tokio::time::sleep;
 use workload::lease::{LABEL, Watched};
 use workload::{Flow, Progress, Refused, progress};
 
-/// Interval between two reads of the leases. Leases are few: only a command that drives a Workflow
-/// itself holds a lease.
+/// Interval between two reads of the leases. A short interval costs little, because there are few leases: only a
+/// `warren run` command holds one.
 const READ_INTERVAL: Duration = Duration::from_secs(10);
-/// Longest gap between two reads of a lease in which the lease can expire. After a longer gap the expiry clock starts
-/// again: the API may have been unreachable for the command too.
+/// Longest gap between two reads of a lease that counts towards the lease's expiry. After a longer gap the expiry clock
+/// starts again: the API may have been unreachable for the command too.
 const LONGEST_GAP: Duration = Duration::from_secs(40);
 
 /// Reads all leases periodically, for ever. While no Workflow carries a lease, this task sends no request
@@ -69,7 +69,8 @@ async fn check_leases(client: Client, mut has_leases: Receiver<bool>) {
     }
 }
 
-/// Takes one step towards the removal of a Workflow; the next steps follow after later reads of its lease.
+/// Takes one step towards the removal of a Workflow, and does not wait for its effect: each later read of the lease
+/// takes the next step.
 async fn remove_workflow(client: &Client, workflow: &Workflow) {
     let (namespace, name) = (workflow.namespace().unwrap_or_default(), workflow.name_any());
     let flow = Flow::new(client.clone(), &namespace, &name);

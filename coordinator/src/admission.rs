@@ -13,7 +13,7 @@ use workflow::Rules;
 
 use crate::roster::mistakes;
 
-/// Kinds of profiles that are pinned: copied for a Workflow or a persistent storage.
+/// Kinds of profiles that may be pinned. A pinned profile is a copy that belongs to one Workflow or persistent storage.
 const PROFILES: [&str; 3] =
     ["nnfstorageprofiles", "nnfcontainerprofiles", "nnfdatamovementprofiles"];
 
@@ -24,19 +24,18 @@ pub(crate) struct Change<'a> {
     /// The plural, such as `clientmounts`.
     pub(crate) resource: &'a str,
     pub(crate) subresource: Option<&'a str>,
-    /// The client that makes the change: the uid of the pod that the client's token is bound to; with the embedded
-    /// API, the user. A claim on a ContainerRun (which names the coordinator that works on the run) has its holder
-    /// in the same form.
+    /// The client that makes the change: on a cluster, the uid of the pod that the client's token is bound to; with the
+    /// embedded API, the name of the user. A claim on a ContainerRun names the coordinator that works on the run, also
+    /// by this uid or user name.
     pub(crate) caller: Option<&'a str>,
     /// The stored object; `None` when the change creates it.
     pub(crate) old: Option<&'a Value>,
     pub(crate) new: &'a Value,
 }
 
-/// Refuses to delete a pinned profile (the copy of a profile that a Workflow or a persistent storage uses) while
-/// its owner exists: the storage of the Workflow, or the persistent storage, cannot be removed without the
-/// profile. Kubernetes' garbage collector deletes the profile after its owner is gone; this function does not
-/// check the collector's deletions.
+/// Refuses to delete a pinned profile that has an owner (a Workflow or a persistent storage): the owner's storage
+/// cannot be removed without the profile. The garbage collector deletes the profile after its owner is gone; this
+/// function is not called for deletions by the collector.
 pub(crate) fn admit_deletion(group: &str, resource: &str, old: &Value) -> Result<(), Refusal> {
     let is_profile = group == "nnf.cray.hpe.com" && PROFILES.contains(&resource);
     let owner = &old["metadata"]["ownerReferences"][0];
@@ -56,7 +55,8 @@ pub(crate) fn admit_deletion(group: &str, resource: &str, old: &Value) -> Result
 pub(crate) enum Refusal {
     /// The object is invalid.
     Invalid(String),
-    /// The change is not allowed. Workload managers recognise this by its code, and show the text to the user.
+    /// The change is not allowed. Workload managers recognise this refusal by its HTTP code, and show the text to the
+    /// user.
     Forbidden(String),
 }
 
@@ -95,7 +95,8 @@ pub(crate) fn complete(change: Change<'_>, workflows: &Workflows, now: Timestamp
 
 /// Admits a change, or refuses it with the mistake and the remedy.
 ///
-/// Admits a mistake that the stored object has already: otherwise the object's finalizers could not be removed.
+/// Does not refuse a change because of a mistake that the stored object already has: otherwise the object's finalizers
+/// could not be removed.
 pub(crate) fn admit(change: Change<'_>, workflows: &Workflows) -> Result<(), Refusal> {
     let kind = (change.group, change.resource, change.subresource.filter(|name| !name.is_empty()));
     match kind {
@@ -224,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pinned_profile_is_deleted_with_its_owner_only() {
+    fn the_deletion_of_a_pinned_profile_with_an_owner_is_refused() {
         let profile = |pinned: bool, owners: Value| json!({"metadata": {"ownerReferences": owners}, "data": {"pinned": pinned}});
         let deleted =
             |resource: &str, old: Value| admit_deletion("nnf.cray.hpe.com", resource, &old);

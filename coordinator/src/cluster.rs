@@ -1,4 +1,4 @@
-//! The gRPC service `Cluster`, from which operators and workload managers learn about all nodes of the system.
+//! The gRPC service `Cluster`: operators and workload managers list all nodes of the system with it.
 
 use std::sync::Arc;
 

@@ -201,7 +201,7 @@ mod tests {
 
     #[cfg(feature = "standalone")]
     #[test]
-    fn unusable_flags_are_refused_with_a_remedy() {
+    fn invalid_or_incompatible_flags_are_refused_with_a_remedy() {
         for (arguments, part) in [
             (&["--api-listen", "0.0.0.0:6443"][..], "127.0.0.1"),
             (&["--api-socket", "/s", "--socket", "/s"], "different paths"),

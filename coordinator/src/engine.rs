@@ -1,7 +1,7 @@
 //! The controllers that run in the coordinator beside the nodes' sessions; [`start`] has one line for each.
 //!
-//! A controller is a future that never ends by itself. The line that starts a controller also decides whether the
-//! controller runs on a cluster, where the site's own controllers may do the same work.
+//! A controller is a future that never ends by itself. The line that starts a controller also decides whether this
+//! controller runs: on a cluster, the site's own controllers may do the same work.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -3,10 +3,12 @@
 use daemon::accept::Limits;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// Largest number of open files that the limits are computed from; no machine has as many nodes.
+/// Largest number of open files from which the limits of connections are computed. It suffices for more nodes than any
+/// machine has.
 const MOST_FILES: usize = 65_536;
 
-/// Raises the soft limit to the hard limit. The usual soft limit of 1024 protects programs that use select(2).
+/// Raises the soft limit to the hard limit. The usual soft limit of 1024 protects programs that use select(2); the
+/// coordinator does not use it.
 pub(crate) fn raise_limit() {
     let raised = getrlimit(Resource::RLIMIT_NOFILE)
         .and_then(|(_, hard)| setrlimit(Resource::RLIMIT_NOFILE, hard, hard));

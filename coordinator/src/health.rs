@@ -21,7 +21,7 @@ pub(crate) async fn reporter() -> HealthReporter {
     health
 }
 
-/// Keeps the status of `NodeLink` current, until dropped.
+/// Updates the status of `NodeLink` whenever `ready` changes, until this future is dropped.
 pub(crate) async fn report(health: HealthReporter, mut ready: Receiver<bool>) {
     loop {
         if *ready.borrow_and_update() {

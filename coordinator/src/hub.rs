@@ -94,8 +94,8 @@ impl Hub {
             if hello.role() == v1::Role::Rabbit { NodeKind::Rabbit } else { NodeKind::Compute };
         let was_rabbit = roster.is_rabbit(&node);
         let epoch = roster.hello(hello, now())?;
-        // The condition is rarely true, even when a whole system connects at once: usually the layout already names
-        // the rabbits.
+        // `set_nodes` is slow, but this condition is rarely true, even when a whole system connects at once: usually
+        // the layout already names the rabbits.
         if roster.is_rabbit(&node) != was_rabbit {
             self.exchange.set_nodes(roster.nodes());
         }
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_ends_even_if_its_node_reads_nothing() {
+    fn end_of_names_the_reason_why_a_session_is_over_without_a_message_to_the_node() {
         let hub = Hub::new();
         let first = hub.hello(hello(1)).unwrap();
         assert_eq!(hub.end_of(&first), None);

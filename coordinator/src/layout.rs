@@ -13,7 +13,7 @@ use tokio::sync::watch::Sender;
 
 use crate::hub::Hub;
 
-/// Watches the SystemConfiguration, until dropped, and sends the names of all nodes to `nodes`.
+/// Watches the SystemConfiguration until this future is dropped, and sends the names of all nodes to `nodes`.
 pub(crate) async fn watch(client: Client, hub: Arc<Hub>, nodes: Sender<BTreeSet<String>>) {
     let config =
         watcher::Config::default().fields(&format!("metadata.name={SYSTEM_CONFIGURATION}"));

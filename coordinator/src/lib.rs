@@ -5,39 +5,39 @@
 //! API ◄─ writes ◄─ fanout ◄─ link ◄─ node's agent   one writer per object, newest status wins
 //! ```
 //!
-//! The coordinator keeps no state that it could lose: API objects name the mounts, and nodes send every report whenever
-//! they connect. So a coordinator may be killed at any moment, and any number of them may run, each for the nodes that
-//! are connected to it.
+//! The coordinator keeps no state of its own that could be lost: API objects name the mounts, and nodes send all of
+//! their reports whenever they connect. So a coordinator may be killed at any moment. Any number of coordinators may
+//! run, each for the nodes that are connected to it.
 //!
 //! Guarantees:
-//! * A coordinator sends a ClientMount to a node only once the object carries the finalizer, and adds the finalizer
-//!   only while the node's agent is connected: a missing finalizer shows the site's controllers that no agent works
-//!   on the object.
-//! * A coordinator removes the finalizer only when the node's newest session reports that the mount is undone
-//!   completely; for a node without a session, only when the object's own status says so (`fanout`).
+//! * A coordinator sends a ClientMount to a node only once the object carries the finalizer. It adds the finalizer
+//!   only while the node's agent is connected, so the site's controllers know that no agent works on an object without
+//!   the finalizer.
+//! * A coordinator removes the finalizer only when the node's newest session reports that everything is unmounted; for
+//!   a node without a session, only when the object's status says that everything is unmounted (`fanout`).
 //! * A node receives only its own mounts, also in answers about a job.
 //! * A coordinator sends `Synced` (the message that all objects were sent) only after every object that existed when
-//!   the session started, and only once the coordinator has read all pages of the lists.
-//! * When a node connects, the coordinator lists the objects from the API anew, and sends the node nothing until the
-//!   watch has delivered every listed object. Otherwise a coordinator whose watch is behind could send an old version,
-//!   and so undo what the node has received from another coordinator.
+//!   the session started.
+//! * When a node connects, the coordinator lists the node's objects from the API anew, and sends the node nothing until
+//!   the watch has delivered every listed object. Otherwise a coordinator whose watch lags behind could send an old
+//!   version, and so undo what the node has received from another coordinator.
 //! * The life cycle of a ClientMount costs four writes: add the finalizer, status mounted, status unmounted, remove
 //!   the finalizer. A coordinator's own write causes no message to the node.
-//! * A node reports on its own objects only; a report of a replaced session, on another node's object, or on an
-//!   earlier version of the object changes nothing.
+//! * A report has no effect if its session was replaced, if it is on another node's object, or if it is on an earlier
+//!   version of the object.
 //!
 //! The service `Workloads`:
 //! * The service holds no state. The Workflow holds every fact that outlives a call: the requested state, the
 //!   deadlines, the caller that aborted the job, and the lost computes.
-//! * The service forces a state ready (the engine then reports the state as ready although it is not) only if the job
-//!   waits only for lost computes, and each loss has evidence.
+//! * The service can force a state to be ready: the engine then reports the state as ready although it is not. The
+//!   service does so only if the job waits for nothing but lost computes, and if each loss has evidence.
 //! * Besides a Workflow the service writes only the Workflow's Computes, which lists the job's nodes. Each write
 //!   applies only to the version that the service read.
 //! * The service calls a node faulty or down only on evidence from the node, its certificate, its rabbit or the
 //!   workload manager, and names the source.
-//! * A user of the host acts only for themselves; the kernel or a certificate identifies the caller. Job ids belong
-//!   to a workload manager, and the configuration names the users that run it; a user's own jobs have the manager
-//!   `user-UID`.
+//! * A user of the host acts only for themselves; the kernel or a certificate identifies the caller. Each job id
+//!   belongs to a workload manager, and the configuration names the users that run the manager. The jobs that a user
+//!   creates without a workload manager belong to the manager `user-UID`.
 //!
 //! Assumptions: clocks of one node do not jump back by more than the time between two boots; no two coordinators serve
 //! two agents of the same node name at the same time.

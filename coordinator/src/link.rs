@@ -23,8 +23,8 @@ use crate::peer::Peer;
 use crate::questions;
 use crate::roster::RejectedHello;
 
-/// Number of messages that may wait for one node to read them. Instead of further messages, the node's queue holds the
-/// names of their objects.
+/// Number of messages that may wait for one node to read them. Further messages are not built yet: the node's queue
+/// holds only the names of their objects.
 const IN_FLIGHT: usize = 4;
 /// Longest time between a node's connect and its hello.
 const HELLO_DEADLINE: Duration = Duration::from_secs(10);
@@ -133,7 +133,7 @@ async fn serve(
         Ok(()) => log::info!(node, epoch = session.epoch; "node disconnected"),
         Err(status) => {
             log::info!(node, epoch = session.epoch, reason = status.message(); "session ended");
-            // A node that reads no message does not get the reason, but its connection ends too.
+            // If the node reads no messages, the reason cannot be sent; the connection ends nevertheless.
             let _ = outgoing.try_send(Err(status));
         }
     }
@@ -232,11 +232,12 @@ fn hello_status(rejected: &RejectedHello) -> Status {
         RejectedHello::NoName
         | RejectedHello::NotHostName { .. }
         | RejectedHello::NoRole { .. } => Status::invalid_argument(rejected.to_string()),
-        // The layout may be wrong: the agent tries again until an administrator corrects the layout or the agent's
-        // role.
+        // The layout may be wrong, so the code makes the agent try again until an administrator corrects the layout or
+        // the agent's role.
         RejectedHello::WrongRole { .. } => Status::permission_denied(rejected.to_string()),
         RejectedHello::Older { .. } => Status::failed_precondition(rejected.to_string()),
-        // The connection of the other agent may be dead without the coordinator knowing it yet.
+        // The connection of the other agent may be dead, without the coordinator having noticed it, so the code makes
+        // this agent try again.
         RejectedHello::EarlierBoot { .. } => Status::already_exists(rejected.to_string()),
     }
 }
@@ -257,7 +258,7 @@ mod tests {
 
     /// An agent exits on FailedPrecondition, and retries on every other code.
     #[test]
-    fn only_an_older_agent_is_refused_for_good() {
+    fn only_the_refusal_of_an_older_agent_has_the_code_on_which_agents_exit() {
         let node = || "compute-1".to_owned();
         let role = RejectedHello::WrongRole {
             node: node(),

@@ -7,8 +7,8 @@ use proto::v1::{ListNodesResponse, NodeRecord};
 /// Number of bytes reserved for the gaps: texts about missing information, such as the records that are left out.
 const GAPS: usize = 16 * TEXT;
 
-/// Cuts the answer to at most `limit` bytes: first shortens all texts to the same length, then leaves out the records
-/// that still do not fit, and adds a gap with their number.
+/// Cuts the answer to at most `limit` bytes. First shortens all texts to the same length. If that does not suffice,
+/// leaves out the last records, and adds a gap that says how many.
 pub(crate) fn bounded(mut answer: ListNodesResponse, limit: usize) -> ListNodesResponse {
     bound_gaps(&mut answer.gaps);
     let mut longest = TEXT;
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_counts_the_records_that_do_not_fit() {
+    fn records_that_do_not_fit_are_left_out_and_a_gap_says_how_many() {
         let mut answer = answer(40_000, TEXT);
         answer.gaps = vec!["x".repeat(8 << 20); 100];
         for record in &mut answer.nodes {

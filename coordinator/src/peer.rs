@@ -87,7 +87,7 @@ impl fmt::Display for Peer {
     }
 }
 
-/// Quotes and shortens names for terminals and journals: the authority may have signed them unchecked.
+/// Quotes and shortens names for terminals and journals, because the authority may have signed any text as a name.
 fn quoted(names: &[String]) -> String {
     if names.is_empty() {
         return "no name: its subjectAltName has no DNS name".to_owned();
@@ -98,9 +98,9 @@ fn quoted(names: &[String]) -> String {
 
 /// Returns the names of a certificate in DER; `None` if it cannot be read.
 ///
-/// The names are the DNS names of its subjectAltName. The common name counts only without that extension (RFC 6125,
-/// 6.4.4): an authority that checks the extension may copy the common name unchecked. A second or unreadable extension
-/// makes the certificate unreadable.
+/// The names are the DNS names of the extension subjectAltName. The common name counts only if the certificate has no
+/// such extension (RFC 6125, 6.4.4): an authority that checks the extension may copy the common name unchecked. If the
+/// extension is unreadable or occurs twice, the certificate counts as unreadable.
 fn certificate_names(certificate: &[u8]) -> Option<Vec<String>> {
     let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
     let Some(alternatives) = certificate.subject_alternative_name().ok()? else {
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_quotes_the_certificates_names_shortened() {
+    fn a_refusal_quotes_and_shortens_the_names_of_the_certificate() {
         let refused = |names: &[&str]| {
             let names = names.iter().map(|&name| name.to_owned()).collect();
             let peer = Peer::Certificate(names);

@@ -27,14 +27,14 @@ pub(crate) fn close(questions: &mut Questions, hub: &Hub, session: &Session, id:
     }
 }
 
-/// Returns the next answer for the node. Returns `None` also before the node has received all its objects, because the
-/// answers describe these objects.
+/// Returns the next answer for the node; `None` if no answer has changed. Also returns `None` until the node has
+/// received all its objects, because the answers describe these objects.
 pub(crate) fn next(questions: &mut Questions, hub: &Hub, session: &Session) -> Option<JobAnswer> {
     let Session { node, epoch, .. } = session;
     questions.next(node, |matches| hub.exchange().job_mounts(node, *epoch, matches))
 }
 
-/// Shortens a name that is longer than the name of any job. No job has the shortened name either.
+/// Shortens a name that is too long. No job has a name of the shortened name's length, so the answer does not change.
 fn bounded(job: JobName) -> JobName {
     let shortened = |name| shortened(name, NAME);
     let name = job.name.map(|name| match name {

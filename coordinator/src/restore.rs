@@ -20,7 +20,7 @@ pub enum RestoreFailed {
 /// Makes a new store in `directory` from the file `backup`.
 ///
 /// # Errors
-/// If the backup is incomplete, or `directory` has a store already; the function has changed nothing then.
+/// If the backup is incomplete, or `directory` already contains a store. In these cases nothing was changed.
 pub fn restore(directory: &Path, backup: &Path) -> Result<End, RestoreFailed> {
     let file = File::open(backup)
         .map_err(|source| RestoreFailed::Open { path: backup.to_owned(), source })?;

@@ -3,9 +3,9 @@
 //! Each node has one session. Of two agents with the same node name, the coordinator serves the agent of the later
 //! boot, and within one boot the agent that started later. It refuses the other agent, and sends it the reason. An
 //! agent that has disconnected does not block an agent of an earlier boot: boot times come from the node's clock,
-//! which may be wrong. A node that never sent a hello is known from the SystemConfiguration only. While a
-//! SystemConfiguration cannot be read, the list of nodes has a gap (a text about missing information); the system
-//! never counts as empty.
+//! which may be wrong. A node that never sent a hello is known from the SystemConfiguration only. While no
+//! SystemConfiguration was read, the list of nodes has a gap, that is, a text about missing information, so that the
+//! system does not look empty.
 
 mod certificate;
 mod locations;
@@ -158,8 +158,8 @@ impl Roster {
         self.invalid_name = None;
     }
 
-    /// Returns the location of `name` in the system, `Some(None)` if no node has that name; `None` while
-    /// the layout is unknown.
+    /// Returns the location of the node `name`: `None` while the layout is unknown, `Some(None)` if the layout has no
+    /// node of this name.
     pub(crate) fn location(&self, name: &str) -> Option<Option<&Location>> {
         self.locations.as_ref().map(|locations| locations.get(name))
     }

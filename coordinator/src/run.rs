@@ -91,7 +91,8 @@ pub struct Coordinator {
     hub: Arc<Hub>,
     stop: watch::Sender<bool>,
     servers: JoinSet<Result<(), ServeError>>,
-    /// Tasks that watch and write objects. A write that a stop interrupts is repeated when the node reports again.
+    /// Tasks that watch and write objects. They may be aborted at any moment: a write that was interrupted is repeated
+    /// when the node reports again.
     work: JoinSet<()>,
     /// The bound TCP addresses of the embedded API, of the listener for nodes, and of the listener
     /// for probes and metrics.
@@ -104,7 +105,7 @@ impl Coordinator {
     /// Binds all sockets, then starts all tasks.
     ///
     /// # Errors
-    /// Names the step that failed; no task runs then.
+    /// If a step fails; the error names the step. No task is left running.
     pub async fn start(config: &Config) -> Result<Self, StartError> {
         let mut listeners = Listeners::bind(config).await?;
         let rules = config.workflows.is_some().then(Rules::default);

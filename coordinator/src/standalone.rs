@@ -139,8 +139,8 @@ impl Embedded {
         Client::new(self.api.service(Identity { user: USER.to_owned() }), "default")
     }
 
-    /// Serves root and the coordinator's own user on the socket, and holders of the token over TLS, until the
-    /// `stop` futures are ready.
+    /// Serves root and the coordinator's own user on the unix socket, and holders of the token over TLS, until
+    /// `stop_unix` and `stop_tls` resolve.
     pub(crate) fn serve(
         self,
         stop_unix: impl Future<Output = ()> + Send,

@@ -163,8 +163,8 @@ fn admit_response(request: &Request, workflows: &Workflows) -> AdmissionResponse
         Ok(()) => response,
         Err(why) => {
             let mut denied = response.deny(why.text());
-            // Answers with the code and reason of the embedded API's refusal: the API server's default code would be
-            // 400.
+            // Sets the same code and reason as a refusal of the embedded API has: the API server's default code
+            // would be 400.
             let (code, reason) = why.code();
             (denied.result.code, denied.result.reason) = (code, reason.to_owned());
             denied

@@ -96,8 +96,8 @@ impl Job {
         self.answer(&workflow, &ending).await.map(Response::new)
     }
 
-    /// Advances the job's Workflow to the end of DataIn and requests PreRun. The call does not wait for the mounts of
-    /// PreRun: the job's nodes do.
+    /// Advances the job's Workflow to the end of DataIn, and requests PreRun. Does not wait until PreRun is ready: the
+    /// job's nodes themselves wait for their mounts.
     async fn advance_to_mount(&self, limit: Limit) -> Answer {
         let workflow = self.get().await?;
         let (mut workflow, mut ending) =
@@ -124,8 +124,8 @@ impl Job {
         )))
     }
 
-    /// Checks that a job may go to PostRun: a Workflow leaves PreRun only after all computes have mounted, and
-    /// this may never happen.
+    /// Fails if the job still waits for PreRun. A Workflow leaves PreRun only after all computes have mounted, which
+    /// may never happen, so a call of PostRun would wait in vain.
     async fn check_mounted(&self) -> Result<(), Status> {
         let workflow = self.get().await?;
         match step(&workflow, &WorkflowState::PreRun) {

@@ -27,7 +27,8 @@ impl Agent {
         });
     }
 
-    /// Returns every path at which an object may be mounted; `None` if an object cannot be read.
+    /// Returns the path of every mount of every object, also of mounts that may only be left from an earlier version of
+    /// an object; `None`, and postpones the clean-up, if an object cannot be read.
     fn paths_to_keep(&mut self) -> Option<Vec<MountPoint>> {
         let keep = self.objects.possible_paths();
         if keep.is_none() {

@@ -1,5 +1,5 @@
-//! The objects of this node as last received, the object that each path belongs to, and the objects
-//! that are gone. Pure.
+//! The ClientMounts of this node as last received, including deleted ones that are not unmounted yet, and which
+//! ClientMount each mount path belongs to. Pure.
 
 mod paths;
 
@@ -20,10 +20,11 @@ use agent::{
 #[derive(Debug)]
 struct Object {
     received: ReceivedMount,
-    /// Whether the object was deleted in the API: then the agent unmounts the object's mounts.
+    /// Whether the API no longer has the object. If so, the agent unmounts the object's mounts, then forgets the
+    /// object.
     gone: bool,
-    /// Whether an earlier agent recorded the object. The mounts of a recorded object belong to it, even if another
-    /// object requests their paths now.
+    /// Whether the object was read from the record of an earlier agent process. The mounts of such an object belong to
+    /// it, even if another object requests their paths now.
     recorded: bool,
     units: Result<Arc<MountUnits>, ObjectError>,
 }
@@ -64,12 +65,12 @@ impl Objects {
         self.insert(Object { received, gone: false, recorded: true, units });
     }
 
-    /// Begins a connection: a complete list follows.
+    /// Records that a connection was made: a complete list of objects follows.
     pub(super) fn begin(&mut self) {
         self.incoming = Some(BTreeMap::new());
     }
 
-    /// Records that the connection is lost: the objects that an incomplete list lacks are not deleted.
+    /// Records that the connection is lost. Forgets an incomplete list: an object that is missing in it may exist.
     pub(super) fn interrupt_list(&mut self) {
         self.incoming = None;
     }
@@ -144,7 +145,7 @@ impl Objects {
         self.dropped.record_change(before, received.object(), was_own);
     }
 
-    /// Records an object's mount targets again, after its dropped mounts have changed.
+    /// Updates the mount targets that an object uses, after its dropped mounts have changed.
     fn request_again(&mut self, uid: &str) -> Vec<String> {
         self.known.remove(uid).map_or_else(Vec::new, |object| self.insert(object))
     }
@@ -192,7 +193,7 @@ impl Objects {
             || object.units.as_ref().is_ok_and(|units| !units.are_refused());
         let dropped = if is_accepted { self.dropped_units(&object.received) } else { Vec::new() };
         let units = match (&object.units, self.targets.conflict(uid)) {
-            // The agent cannot have made a mount for an invalid object, so its deletion needs no work.
+            // The agent makes no mount for an invalid object, so there is nothing to unmount when it is deleted.
             (Err(_), _) if object.received.deleted() => Err(Outcome::absent(object.received.count)),
             (Err(error), _) => Err(object.received.refuse(Failure::from(error))),
             (Ok(_), Some(conflict)) => Err(object.received.refuse(Failure::from(&conflict))),

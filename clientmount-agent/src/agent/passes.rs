@@ -46,8 +46,8 @@ impl Agent {
     /// Handles the end of a pass on an object.
     pub(super) fn end_pass(&mut self, uid: &str, result: &WorkResult, now: Instant) {
         let outcome = &result.outcome;
-        // Records unmounted mounts even if the object changed meanwhile: the agent must not unmount a dropped mount
-        // twice.
+        // Records which dropped mounts were unmounted, even if the object changed meanwhile: the agent must not unmount
+        // a dropped mount twice.
         for other in self.objects.dropped_unmounted(uid, result) {
             self.queue.wake(other);
         }
@@ -63,7 +63,7 @@ impl Agent {
             self.outbox.put(report);
         }
         let may_have_unnamed_mounts = self.objects.may_have_unnamed_mounts(uid);
-        // The clean-up removes the object's mounts at paths that are not known.
+        // The clean-up removes the object's mounts whose paths the agent does not know.
         if self.objects.has_unknown_path(uid) && !outcome.is_done() {
             self.clean_up.request_again();
         }

@@ -60,7 +60,7 @@ impl Agent {
     }
 }
 
-/// Waits for the next request; for ever if no socket serves scripts.
+/// Waits for the next request. Never returns if no socket serves scripts.
 pub(super) async fn next(requests: &mut Option<mpsc::Receiver<Request>>) -> Request {
     let next = match requests {
         Some(requests) => requests.recv().await,

@@ -120,7 +120,7 @@ impl Session {
         }
     }
 
-    /// Waits for a report of `object` for which `fits` is true, and returns the first.
+    /// Waits for a report on `object` whose status fulfils `fits`, and returns the first such report.
     async fn report_of(
         &mut self,
         object: &ClientMount,
@@ -138,7 +138,8 @@ impl Session {
         }
     }
 
-    /// Waits until the node reports the health `state`, and returns the report, which may have arrived already.
+    /// Returns the newest health of the node once its state is `state`. Returns at once if this health has already
+    /// arrived.
     async fn health(&mut self, state: health::State) -> Health {
         loop {
             match self.health.take() {

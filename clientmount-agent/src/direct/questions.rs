@@ -56,7 +56,7 @@ impl Questions {
         self.watches.spawn(jobs::send_requests(self.client.clone(), namespace(), jobs()));
     }
 
-    /// Waits until an answer may have changed; for ever while no question is open.
+    /// Waits until an answer may have changed. Does not return while no question is open.
     pub(super) async fn wait_for_change(&mut self) {
         self.open.changed().await;
     }
@@ -77,8 +77,8 @@ impl Questions {
         }
     }
 
-    /// Forgets the answers that were passed on, because the API does not answer now. Once the API answers again, every
-    /// answer is passed on again.
+    /// Forgets which answers were passed on, because the API does not answer now. So every answer is passed on again
+    /// once the API answers again.
     pub(super) fn forget_answers(&mut self) {
         self.open.forget_answers();
     }

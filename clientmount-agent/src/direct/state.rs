@@ -96,8 +96,8 @@ impl State {
         changes.iter().filter_map(|change| self.record_change(change)).collect()
     }
 
-    /// Sends unreadable objects to the agent too: while an object was never readable, the agent must not regard
-    /// any mount as unwanted.
+    /// Sends objects that could never be read to the agent too. While there is such an object, the agent must not
+    /// remove any mount as unwanted, because the mount may belong to this object.
     fn take_unreadable(&mut self, unread: Vec<Unreadable>) {
         let left = self.store.unreadable().filter_map(|metadata| metadata.name.clone());
         let left: BTreeSet<_> = left.collect();
@@ -155,7 +155,8 @@ impl State {
         let Some(object) = self.store.get(self.node.as_str(), name).cloned() else { return };
         let entry = self.entries.entry(name.to_owned()).or_default();
         match Hold::new(&object) {
-            // The status says that everything is unmounted: the agent retracts this status before it mounts anything.
+            // The status says that everything is unmounted, but the agent is about to mount: the status is replaced
+            // before the agent receives the object.
             Hold::WithFinalizer if says_unmounted_too_early(&object) => {
                 entry.pending_status = Some(retract_status(&object));
                 return;
@@ -254,14 +255,14 @@ impl State {
         }
         let known = self.store.get(self.node.as_str(), &name);
         if known.is_some_and(|known| known.resource_version() != version) {
-            // The watch already brought a newer version, whose status was not compared yet.
+            // The watch has already delivered a newer version, whose status was not compared with the report yet.
             self.check_status(&name);
             self.send(&name);
         }
     }
 
-    /// Records that the API refused the finalizer, or a status: an object that was not sent to the agent before is not
-    /// sent, and `Synced` does not wait for it.
+    /// Records that the API refused the finalizer or the status of an object: the event `Synced`, which says that the
+    /// agent has received every object, no longer waits for this object.
     pub(super) fn write_refused(&mut self, requests: &ApiRequests) {
         if matches!(requests.write, Some(Write::AddFinalizer | Write::Status(_))) {
             self.stop_waiting_for(&requests.object.name_any());

@@ -82,7 +82,8 @@ impl Fixture {
         Self(state)
     }
 
-    /// The agent has received the object and reported that it is ready, and the API has the report.
+    /// Returns a state in which the agent has received the object and reported it as ready, and the API has stored the
+    /// report.
     fn with_report() -> Self {
         let mut state = Self::with_objects(vec![object(5)]);
         state.read(Ok(pinned()));
@@ -172,7 +173,7 @@ fn the_agent_receives_an_object_once_its_profile_was_read_and_again_once_the_pro
     assert_eq!(state.take_sent(), ["desired a@6"]);
 }
 
-/// A job's mount waits for two answers of the API one after the other, not for three.
+/// Adding the finalizer and reading the profile take the time of only one request to the API.
 #[test]
 fn a_profile_is_read_while_the_finalizer_is_added() {
     let mut state = Fixture::with_objects(vec![without_finalizer(object(5))]);
@@ -207,7 +208,7 @@ async fn a_pass_sends_its_write_and_its_read_at_the_same_time() {
 }
 
 #[test]
-fn an_object_whose_finalizer_is_refused_is_not_sent_and_does_not_delay_synced() {
+fn an_object_whose_finalizer_the_api_refuses_is_not_sent_and_synced_does_not_wait_for_it() {
     let mut state = Fixture::with_objects(vec![without_finalizer(object(5))]);
     let requests = state.requests().unwrap();
     state.0.write_refused(&requests);
@@ -256,7 +257,7 @@ fn an_overwritten_status_sends_the_object_again() {
 }
 
 #[test]
-fn a_status_overwritten_along_with_the_finalizers_is_noticed_once_the_finalizer_is_back() {
+fn an_object_whose_status_and_finalizers_were_overwritten_gets_its_finalizer_and_is_sent_again() {
     let mut state = Fixture::with_report();
     assert!(
         state.take(applied(without_finalizer(with_status(object(7), &status(false))))).is_empty()
@@ -266,7 +267,7 @@ fn a_status_overwritten_along_with_the_finalizers_is_noticed_once_the_finalizer_
 }
 
 #[test]
-fn a_status_overwritten_before_our_write_is_answered_is_noticed() {
+fn an_object_whose_status_was_overwritten_before_our_write_was_answered_is_sent_again() {
     let mut state = Fixture::with_report();
     state.take(applied(with_status(object(8), &status(false))));
     assert!(state.report(8, status(true), false));
@@ -305,7 +306,7 @@ fn a_report_is_accepted_only_for_the_version_that_the_agent_received_last() {
     assert_eq!(state.requests().unwrap().write, Some(Write::Status(status(false))));
 }
 
-/// A report on the former version says nothing about the new version.
+/// The report describes the earlier version, and says nothing about the new version.
 #[test]
 fn a_report_on_an_earlier_version_is_not_written_while_the_profile_is_read() {
     let mut changed = with_status(object(7), &status(false));
@@ -368,7 +369,8 @@ fn an_object_of_the_same_name_with_another_uid_is_another_object() {
     assert_eq!(state.take(listed(Vec::new())), ["gone"]);
 }
 
-/// The object's mounts are not known. Until they are known, no mount counts as unwanted.
+/// The agent must learn that the object exists, because it may have mounts: until its mounts are known, the agent
+/// removes no mount as unwanted.
 #[test]
 fn an_object_that_was_never_readable_is_sent_without_its_content() {
     let mut state = State::new("compute-1".parse().unwrap());

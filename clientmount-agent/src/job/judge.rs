@@ -1,7 +1,7 @@
 //! Judges whether a job's mounts have reached the state that a script waits for. Pure.
 //!
 //! Two sources must agree: the coordinator's answer, which says what the API stores, and the agent's view, which says
-//! what the agent did. While one of them is missing, nothing counts as done.
+//! what the agent did. While one of these sources is missing, no goal counts as reached.
 
 mod mount;
 
@@ -18,9 +18,9 @@ use crate::view::{Activity, Viewed};
 pub enum Goal {
     /// All mounts of the job are mounted.
     Mounted {
-        /// Set if the job's environment must be published too.
+        /// True if the script also waits until the controllers have published the job's environment.
         with_env: bool,
-        /// Set if the script waits for the job's other nodes too.
+        /// True if the script also waits for the mounts on the job's other nodes.
         all_nodes: bool,
     },
     /// All mounts of the job are unmounted, and their devices are free.
@@ -151,7 +151,7 @@ fn judge_mount(
     }
 }
 
-/// Judges the mounts for which the goal is not reached, failures first; `None` if there are none.
+/// Returns the worst judgement of all mounts that have not reached the goal; `None` if all mounts have reached it.
 fn first_open(
     mounts: &[JobMount],
     judge: impl Fn(&JobMount) -> Option<Judgement>,

@@ -19,7 +19,7 @@ const PASS_TIMEOUT: Duration = Duration::from_secs(5);
 const SIGNAL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Carries out the configured action on mounts that are in use at the deadline, and returns the judgement after the
-/// action; `None` if nothing was done.
+/// action. Returns `None` if no action was carried out.
 pub(super) async fn apply_on_timeout(waiter: &mut Waiter<'_>) -> Option<Judgement> {
     debug_assert_eq!(waiter.call.goal, Goal::Unmounted);
     let on_timeout = match waiter.call.on_timeout {
@@ -95,13 +95,14 @@ fn holders(waiter: &Waiter<'_>, uids: &[String]) -> Vec<i32> {
     outcomes.flat_map(|outcome| outcome.holders()).collect()
 }
 
-/// Sends a signal to the job's processes that keep its mounts in use, and waits until the mounts are unmounted; `None`
-/// when there are no such processes.
+/// Sends a signal to the processes of the job's user that keep the job's mounts in use, and waits for a while until the
+/// mounts are unmounted. Returns `None` if there are no such processes.
 async fn signal(waiter: &mut Waiter<'_>, signal: Signal) -> Option<()> {
     let user = waiter.state().filter(|state| state.user_id != 0)?.user_id;
     let uids = objects_to_unmount(waiter);
-    // The agent first opens descriptors and then observes again which processes hold the mounts. If a process id is a
-    // holder both times, the opened descriptor is of that holder, and not of a later process with the same id.
+    // The agent first opens a descriptor of each holder, and then observes again which processes hold the mounts. If a
+    // process id is among the holders both times, the descriptor belongs to this holder, and not to a later process
+    // that got the same id.
     let opened: Vec<_> =
         holders(waiter, &uids).into_iter().filter_map(|pid| open_process(pid, user)).collect();
     let (request, end) = (Request::StartPass(uids.clone()), Instant::now() + PASS_TIMEOUT);
@@ -125,8 +126,8 @@ async fn signal(waiter: &mut Waiter<'_>, signal: Signal) -> Option<()> {
 /// Opens a process of this user. The descriptor keeps referring to this process, even if another process gets its id.
 fn open_process(pid: i32, user: u32) -> Option<(i32, OwnedFd)> {
     let descriptor = pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()?;
-    // Reads the status after the process was opened: the status is then of this process, or the process has ended and
-    // gets no signal.
+    // Reads the status after the descriptor was opened: either the status belongs to the opened process, or the opened
+    // process has ended, and then the signal reaches no process.
     let status = Process::new(pid).ok()?.status().ok()?;
     let is_users = [status.ruid, status.euid, status.suid].iter().all(|uid| *uid == user);
     (is_users && user != 0).then_some((pid, descriptor))
@@ -137,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_is_signalled_only_if_it_is_the_jobs_users() {
+    fn only_a_process_of_the_jobs_user_and_never_one_of_root_is_opened_for_a_signal() {
         let own = i32::try_from(std::process::id()).unwrap();
         let user = nix::unistd::getuid().as_raw();
         assert_eq!(open_process(own, user).is_some(), user != 0, "never a process of root");

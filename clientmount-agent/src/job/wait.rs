@@ -15,7 +15,8 @@ use super::{Evidence, Goal, Judgement, Request, judge, lines, timeout};
 use crate::view::View;
 use agent::{outbox::Outbox, questions::Question, site::Site};
 
-/// A fatal error is reported once it has lasted this long: the error may be older than a change that resolves it.
+/// Time that a fatal error must last before it is reported. A change may have removed the cause of the error already,
+/// and the agent needs some time to work on the change.
 const GRACE: Duration = Duration::from_secs(3);
 
 /// The parts that all calls of scripts share.
@@ -41,7 +42,8 @@ pub struct Call {
     pub on_timeout: OnTimeout,
 }
 
-/// Waits, and sends the outcome last. If the script has ended the call, ends without an outcome.
+/// Waits for the goal of the call, sends news to the script, and sends the outcome last. Ends early, without an
+/// outcome, if the script ends the call.
 pub async fn wait(call: Call, shared: Shared, stream: mpsc::Sender<Result<JobNews, Status>>) {
     tokio::select! {
         outcome = outcome(&call, &shared, &stream) => send(&stream, News::Outcome(outcome)).await,
@@ -92,7 +94,7 @@ pub(super) struct Waiter<'a> {
     question: Question,
     view: tokio::sync::watch::Receiver<()>,
     deadline: Instant,
-    /// Time since which there has been a failure that only a change resolves; `None` while there is none.
+    /// Time at which the judgement became `Failing`; `None` while the judgement is another one.
     failing: Option<Instant>,
 }
 

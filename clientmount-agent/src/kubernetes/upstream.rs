@@ -24,10 +24,10 @@ pub struct FlagSources {
     coordinator: Source,
     /// Where `--api` was given.
     api: Source,
-    /// Where the API's host, port, token or certificate was given; of several such places, the place
-    /// of the highest priority.
+    /// Where the API's host, port, token or certificate was given. If they were given in several places, the place of
+    /// the highest priority.
     service: Source,
-    /// The flag that was given there.
+    /// The flag that was given in the place `service`.
     service_flag: &'static str,
     /// Whether the program was started under the name of the Go daemon.
     as_clientmountd: bool,

@@ -71,7 +71,7 @@ async fn a_plan_is_returned_and_none_of_its_steps_is_executed() {
 }
 
 #[tokio::test]
-async fn an_object_that_is_not_in_the_api_yet_is_planned() {
+async fn a_plan_is_returned_for_an_object_that_is_not_in_the_api() {
     let served = Served::start();
     let mut object = served.chassis.object(0);
     object.metadata.uid = Some("00000000-0000-0000-0000-000000000000".to_owned());

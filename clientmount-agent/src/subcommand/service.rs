@@ -123,8 +123,8 @@ fn run<E: Error + 'static>(
     }
 }
 
-/// Returns the program's absolute path under the name it was started by: a program that is started as clientmountd
-/// watches the API directly.
+/// Returns the program's absolute path, with the name by which it was started (symbolic links are not resolved): a
+/// program that is started by the name clientmountd watches the API directly.
 pub(crate) fn absolute_path(program: &OsString) -> Result<PathBuf, ServiceError> {
     let program_path = Path::new(program);
     let missing = || ServiceError::NoProgram(program_path.to_owned());
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_unit_that_systemd_will_not_stop_is_kept() {
+    fn remove_keeps_the_unit_file_if_systemctl_fails_to_disable_the_unit() {
         let host = Host::new();
         host.service.install(&unit_text("--x"), &host.answers(0)).unwrap();
         let error = host.service.remove(&host.answers(1)).unwrap_err().to_string();

@@ -30,7 +30,7 @@ pub(crate) fn text(program: &Path, arguments: &[OsString]) -> Result<String, Unf
     }
     let unit = PACKAGED.replace(EXEC_START, &line).replace(
         ORDER,
-        // If two agents of one node ran, each would end the other in turn.
+        // Two agents of one node would replace each other again and again.
         &format!("{ORDER}\nConflicts=warren-clientmount-agent.service"),
     );
     Ok(format!("{MARK}\n{unit}"))

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn each_node_counts_once() {
+    fn each_node_is_counted_under_one_state() {
         let nodes = vec![
             record(Role::Compute, true, State::Ok),
             record(Role::Compute, true, State::Ok),

@@ -28,7 +28,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_expired_certificate_is_reported_whether_or_not_its_node_is_connected() {
+    fn expired_certificates_are_reported_for_all_nodes_and_soon_expiring_ones_for_connected_nodes()
+    {
         let now = 1_800_000_000;
         let warning =
             |connected, left| expiry_warning(connected, now + left, now).unwrap_or_default();

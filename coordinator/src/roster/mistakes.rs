@@ -29,7 +29,7 @@ pub(crate) fn mistakes(configuration: &SystemConfiguration) -> Vec<String> {
         .collect()
 }
 
-/// Reports names that a Kubernetes namespace cannot have: each node's objects are in the namespace of its name.
+/// Reports names of nodes that are invalid as names of Kubernetes namespaces: each node has a namespace of its name.
 fn invalid_labels(configuration: &SystemConfiguration) -> Vec<String> {
     let wrong = |(field, name, _): (String, &str, Location)| {
         let name = (!is_label(name)).then(|| shortened(format!("{name:?}"), NAME))?;

@@ -59,8 +59,8 @@ fn the_agent_of_the_later_boot_is_served_and_within_a_boot_the_agent_that_starte
     }
 }
 
-/// A node that reboots with a wrong clock is the same node: the agent of its former boot blocks it only until that
-/// agent counts as disconnected.
+/// A node may reboot with a clock that is wrong, so that its new boot seems earlier. The agent of the former boot
+/// blocks the new agent only until the coordinator has noticed that the former agent is disconnected.
 #[test]
 fn a_disconnected_agent_does_not_block_an_agent_of_an_earlier_boot() {
     let mut roster = Roster::default();
@@ -130,7 +130,7 @@ fn closing_a_replaced_session_changes_nothing() {
 }
 
 #[test]
-fn an_unread_configuration_is_a_gap_and_not_an_empty_machine() {
+fn there_is_a_gap_until_the_configuration_is_read_and_after_it_was_deleted() {
     let mut roster = Roster::default();
     assert!(roster.gap().is_some());
     assert_eq!(roster.location("compute-1"), None);
@@ -163,7 +163,7 @@ fn an_invalid_name_in_the_configuration_is_a_gap() {
 }
 
 #[test]
-fn only_the_layout_makes_a_node_a_compute_but_a_hello_can_make_it_a_rabbit() {
+fn nodes_calls_rabbits_by_layout_or_hello_and_computes_only_by_layout() {
     let mut roster = Roster::default();
     assert_eq!(roster.nodes(), None);
     roster.configure(&configuration());
@@ -181,7 +181,7 @@ fn only_the_layout_makes_a_node_a_compute_but_a_hello_can_make_it_a_rabbit() {
 }
 
 #[test]
-fn records_combine_locations_and_sessions() {
+fn a_record_has_the_location_from_the_layout_and_the_health_from_the_session() {
     let mut roster = Roster::default();
     roster.configure(&configuration());
     let epoch = roster.hello(hello("compute-3", "a", 1, 1), 10).unwrap();

@@ -1,4 +1,4 @@
-//! The sockets of a coordinator, all bound before any task starts. The embedded API binds its own.
+//! The sockets of a coordinator, all bound before any task starts. The embedded API binds its own sockets itself.
 
 use daemon::{listen, listen_open};
 use tokio::net::{TcpListener, UnixListener};

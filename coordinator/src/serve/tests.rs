@@ -158,7 +158,7 @@ async fn expect_unix_close(stream: &mut UnixStream) {
 }
 
 #[tokio::test]
-async fn the_unix_socket_has_the_same_limits() {
+async fn on_the_unix_socket_silent_connections_and_those_beyond_the_limit_are_closed() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("socket");
     let hub = Arc::new(Hub::new());

@@ -1,5 +1,5 @@
-//! Sends the test vectors of claims on ContainerRuns to the embedded API. A claim names the coordinator that
-//! works on the run.
+//! Sends changes of claims on ContainerRuns to the embedded API, and checks which rules refuse each change. The changes
+//! and rules are in a file of test vectors. A claim names the coordinator that works on the run.
 
 use std::{collections::BTreeSet, path::Path};
 

@@ -75,7 +75,7 @@ pub(super) fn workload(id: &JobId, workflow: &Workflow, now: Timestamp) -> Workl
     }
 }
 
-/// Returns how far a job has come, without changing it.
+/// Returns the ending that a call would have now: how far the job has come in the state that was requested last.
 pub(super) fn current_ending(workflow: &Workflow, now: Timestamp) -> Ending {
     let state = &workflow.spec.desired_state;
     match progress(workflow, state) {
@@ -120,7 +120,8 @@ pub(super) fn with_verdict(mut answer: Workload, workflow: &Workflow, ending: &E
     answer
 }
 
-/// Returns the verdict on a failure: the request or the storage is at fault, by the error type in the engine's message.
+/// Returns the verdict on a failure. The error type in the engine's message says whether the request or the storage is
+/// at fault.
 fn verdict_on_failure(message: &str) -> Verdict {
     let is_request = ["User error:", "WLM error:"].iter().any(|kind| message.contains(kind));
     if is_request { Verdict::BadRequest } else { Verdict::StorageFault }
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_to_a_failure_names_its_directive_and_blames_request_or_storage() {
+    fn the_answer_to_a_failure_quotes_its_directive_and_has_the_verdict_of_the_error_type() {
         let id = JobId { manager: "s".to_owned(), job: "1".to_owned() };
         let answer = |message: &str| {
             let answer = workload(&id, &workflow(), Timestamp::now());
@@ -195,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_workflow_of_the_same_name_may_belong_to_another_job() {
+    fn a_workflow_belongs_to_a_job_by_manager_and_id_and_not_by_its_name() {
         let id =
             |manager: &str, job: &str| JobId { manager: manager.to_owned(), job: job.to_owned() };
         assert!(belongs_to(&workflow(), &id("s", "1")));

@@ -16,8 +16,8 @@ const OVERFLOW_UID: u32 = 65_534;
 /// The callers that may act for every user.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Managers {
-    /// Uids on this host, besides root and the coordinator's own user, each with the workload manager whose
-    /// jobs this uid owns.
+    /// Uids on this host that run a workload manager, each with the manager's name. Root and the coordinator's own user
+    /// may act for every manager without being listed here.
     pub users: Arc<[(u32, String)]>,
     /// Names of certificates whose holders may act for every user.
     pub operators: Arc<[String]>,
@@ -58,8 +58,8 @@ impl Caller {
         Ok(if names.is_empty() { Self::User { user, group } } else { manager(Some(names)) })
     }
 
-    /// Checks that the caller may use this workload manager's jobs: a manager may use only its own jobs, and a user may
-    /// use their own jobs of every manager.
+    /// Checks that the caller may use this workload manager's jobs. A manager may use only jobs that belong to it. A
+    /// user may use jobs of every manager: [`Self::check`] makes sure that the jobs are the user's own.
     ///
     /// # Errors
     /// `PermissionDenied` with the names that the caller may use.
@@ -77,8 +77,8 @@ impl Caller {
         }
     }
 
-    /// Checks that the caller may create a job of this manager: a manager may create only jobs of its own, and a user
-    /// only jobs of the manager `user-UID`.
+    /// Checks that the caller may create a job of this manager. A manager may create only jobs that belong to it; a
+    /// user may create only jobs of the manager `user-UID`, with the user's own uid.
     ///
     /// # Errors
     /// `PermissionDenied` with the name that the caller may use.
@@ -97,7 +97,7 @@ impl Caller {
     /// Returns the user and group of a new job.
     ///
     /// # Errors
-    /// If the caller may not act for this user and group, or the request names only a user or only a group.
+    /// If the caller is not permitted to act for this user and group, or the request names only a user or only a group.
     pub(super) fn owner(
         &self,
         user: Option<u32>,

@@ -17,7 +17,7 @@ use super::job::refusal_status;
 /// Reads the capacity of all rabbits from the API.
 ///
 /// # Errors
-/// If the API does not answer. Bytes of rabbits whose objects cannot be read count neither as free nor as used.
+/// If the API does not answer. Rabbits whose objects cannot be read are left out of the sums.
 pub(super) async fn read(client: &Client) -> Result<CapacityResponse, Status> {
     let failed = |what: &str| {
         let what = format!("list the {what}");

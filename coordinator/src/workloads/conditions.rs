@@ -1,7 +1,7 @@
 //! Determines the condition of each node of a job, with its evidence. Pure.
 //!
-//! A node is Faulty or Down only by a report of its own, of its rabbit or of the workload manager. A disconnected
-//! agent is no evidence: its node is Unreachable, neither Ready nor Down.
+//! A node counts as Faulty or Down only if the node itself, its rabbit or the workload manager has reported a fault.
+//! The loss of the connection to its agent is no evidence of a fault: the node then counts as Unreachable.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,7 +44,7 @@ struct NodeReport {
     open: BTreeSet<u32>,
 }
 
-/// Returns the conditions of the job's computes in the job's order, then of its rabbits.
+/// Returns the conditions of the job's computes, in the order of the job's Computes, then those of its rabbits.
 pub(super) fn conditions(objects: &Objects, facts: &Facts) -> Vec<NodeCondition> {
     let mut reports = reports(objects);
     let mut conditions: Vec<NodeCondition> = Vec::new();

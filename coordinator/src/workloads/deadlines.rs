@@ -156,7 +156,7 @@ impl Record {
             if current == Some(&WorkflowState::Teardown) {
                 return Some(DeadlineEnd::Abandoned);
             }
-            // The state was ready before the next state was requested.
+            // The Workflow has gone on to a later state. It reached this state before the later state was requested.
             let next_request = status.and_then(|status| status.desired_state_change.as_ref());
             return met_or_missed(next_request.map_or(now, |moment| moment.0));
         }
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_is_open_then_met_or_missed() {
+    fn a_deadline_is_open_until_it_passes_or_its_state_is_ready_in_time() {
         let waiting = workflow("Setup", false);
         assert_eq!(outcome(&with_setup(30), &waiting, 30), Outcome::Open);
         assert_eq!(outcome(&with_setup(30), &waiting, 31), Outcome::Missed);

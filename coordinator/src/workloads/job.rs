@@ -111,8 +111,8 @@ impl Job {
     /// Advances the Workflow to a state, through all earlier states, and waits until the state is ready.
     ///
     /// # Errors
-    /// If the API refuses a write or does not answer, or the coordinator stops. For every other reason why the state
-    /// is not reached, the call returns an [`Ending`].
+    /// If the API refuses a write or does not answer, or if the coordinator stops. If the state is not reached for any
+    /// other reason, returns an [`Ending`] that says why.
     pub(super) async fn go_to(
         &self,
         mut workflow: Workflow,
@@ -139,8 +139,7 @@ impl Job {
                 workflow = self.get().await?;
                 continue;
             };
-            // If the write is repeated after a conflict, and for the states that follow, the deadline that this write
-            // sets is kept.
+            // A write for one of the following states must keep the deadline.
             limit.renew = false;
             workflow = written;
             if record.due > Timestamp::now() && !limit.waits {
@@ -161,8 +160,8 @@ impl Job {
         }
     }
 
-    /// Requests a state and writes its deadline, in one patch of the version that the call has read; `None` if the
-    /// object has changed since.
+    /// Requests a state and writes its deadline, in one patch of the version `workflow` that the caller has read.
+    /// Returns `None`, and changes nothing, if the Workflow has changed since.
     async fn request(
         &self,
         workflow: &Workflow,
@@ -189,7 +188,8 @@ impl Job {
         Ok(written.map(|written| (written, record)))
     }
 
-    /// Patches the version that the call has read; `None` if the object has changed since.
+    /// Patches the version `workflow` that the caller has read. Returns `None`, and changes nothing, if the Workflow
+    /// has changed since.
     pub(super) async fn write(
         &self,
         workflow: &Workflow,

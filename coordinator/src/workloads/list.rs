@@ -15,8 +15,8 @@ use super::request::NAMESPACE;
 /// Reads the jobs of `manager` that the caller may act on from the API.
 ///
 /// # Errors
-/// If the API does not answer. The log names each Workflow that cannot be read: no call can act on it
-/// before it is corrected.
+/// If the API does not answer. A Workflow that cannot be read is left out, and named in the log: no call can act on
+/// it before an administrator corrects it.
 pub(super) async fn read(
     client: &Client,
     caller: &Caller,

@@ -1,4 +1,4 @@
-//! Lets a job continue without computes that it may lose. One patch both forces the state ready and records the lost
+//! Lets a job continue without computes that it may lose. A single patch forces the state ready and records the lost
 //! computes in the Workflow, so that no coordinator decides on the same loss a second time.
 
 use std::time::Duration;
@@ -17,7 +17,8 @@ use super::tolerance::{ANNOTATION, Tolerance};
 const FORCE_DEADLINE: Duration = Duration::from_secs(30);
 
 impl Job {
-    /// Forces a state ready, if the job may lose every compute that delays it; `None` if it may not.
+    /// Forces a state ready if the job is permitted to continue without all computes that delay it. Otherwise returns
+    /// `None`, and changes nothing.
     ///
     /// # Errors
     /// If the API refuses the write or does not answer.

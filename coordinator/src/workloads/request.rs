@@ -12,7 +12,7 @@ use super::tolerance;
 
 /// Deadline of a call that names no deadline.
 const DEFAULT_DEADLINE: Duration = Duration::from_secs(300);
-/// Longest deadline that a call may name; a longer deadline counts as a mistake.
+/// Longest deadline that a call may name. A call with a longer deadline is refused.
 const LONGEST_DEADLINE: Duration = Duration::from_secs(30 * 24 * 3600);
 /// Longest name MANAGER-JOB in bytes: it must fit into a Kubernetes label.
 const NAME: usize = 63;
@@ -72,7 +72,7 @@ pub(super) fn nodes(nodes: Vec<String>) -> Result<Vec<String>, Status> {
 /// Splits directives into lines, and parses each line.
 ///
 /// # Errors
-/// Names the line that is not a directive.
+/// If a line is not a directive; the error names the line.
 pub(super) fn directives(texts: &[String]) -> Result<Vec<String>, Status> {
     let lines: Vec<String> = texts.iter().flat_map(|text| directive::split(text)).collect();
     for line in &lines {
@@ -106,7 +106,7 @@ pub(super) fn limit(patience: Option<Patience>) -> Result<Limit, Status> {
 /// Checks that a job with these directives can continue without some of its nodes.
 ///
 /// # Errors
-/// Names the directive that needs all its nodes.
+/// If a directive needs all its nodes; the error names the directive.
 pub(super) fn tolerance(nodes: u32, directives: &[String]) -> Result<(), Status> {
     let is_whole = |line: &&String| {
         matches!(
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_id_must_make_a_valid_object_name() {
+    fn a_job_id_that_gives_an_invalid_or_too_long_object_name_is_refused() {
         assert_eq!(workflow_name("slurm", "4711").unwrap(), "slurm-4711");
         assert_eq!(workflow_name("slurm", "4711-3").unwrap(), "slurm-4711-3");
         for (manager, name) in [("", "1"), ("slurm", ""), ("Slurm", "1"), ("s", "a/b"), ("s", "1-")]

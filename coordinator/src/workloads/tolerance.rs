@@ -1,8 +1,8 @@
 //! The number of computes that a job may lose before it starts, and the computes it has lost. Both are stored in an
 //! annotation of the Workflow, beside the deadlines. Pure.
 //!
-//! A job continues without a compute only if a fault of the compute or of its rabbit was reported, and nothing else
-//! delays the job. A disconnected agent is no evidence of a fault.
+//! A job continues without a compute only if a fault of the compute or of its rabbit was reported, and if the job waits
+//! for nothing but such computes. The loss of the connection to an agent is no evidence of a fault.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -62,8 +62,8 @@ impl Tolerance {
         self.lost.iter().any(|lost| lost.node == node && lost.state == WorkflowState::Setup)
     }
 
-    /// Adds the computes without which the Workflow is to continue: its state is then forced ready. `unready` has the
-    /// nodes that are not ready, by directive.
+    /// Returns the tolerance with the computes added without which the Workflow is to continue. The caller then forces
+    /// the Workflow's state ready. `unready` has the nodes that are not ready, by directive.
     ///
     /// # Errors
     /// The reason why the job cannot continue without these computes.
@@ -79,7 +79,7 @@ impl Tolerance {
         let rabbits =
             self.lost.iter().filter_map(|lost| rabbit_of.get(&lost.node)).map(String::as_str);
         let lost = newly_lost(state, nodes, rabbit_of, rabbits.collect())?.into_iter();
-        // Adds no compute twice: a coordinator may have recorded the loss, and stopped before the state was forced.
+        // Adds no compute twice: the loss may be recorded already, while the state is not ready yet.
         after.lost.extend(lost.filter(|new| !self.lost.iter().any(|old| old.node == new.node)));
         let names: Vec<&str> = after.lost.iter().map(|lost| lost.node.as_str()).collect();
         let rabbits = names.iter().filter_map(|name| rabbit_of.get(*name)).map(String::as_str);
@@ -124,9 +124,9 @@ pub(super) fn command(line: &str) -> Option<Command> {
     Command::read(line)
 }
 
-/// Returns the computes that are not ready, each with the evidence of its own fault or of its rabbit's fault. If a
-/// node is not ready without such evidence, fails with the node's name. `lost_before` has the rabbits whose
-/// computes were lost earlier.
+/// Returns the computes that are not ready, each with the evidence of its own fault or of its rabbit's fault. If a node
+/// is not ready and has no evidence of a fault, returns an error that names the node. `lost_before` has the rabbits
+/// whose computes were lost earlier.
 fn newly_lost(
     state: &WorkflowState,
     nodes: &[NodeCondition],
@@ -145,7 +145,7 @@ fn newly_lost(
     for compute in &computes {
         let rabbit = rabbit_of.get(&compute.node);
         let rabbit = rabbit.and_then(|rabbit| rabbits.get(rabbit.as_str()).copied());
-        // In Setup no compute has a mount yet: a compute is lost if its rabbit is lost.
+        // In Setup no compute has a mount yet, so a compute seems ready. It lacks storage if its rabbit is not ready.
         let lacks_storage = *state == WorkflowState::Setup && rabbit.is_some();
         if compute.condition() == Condition::Ready && !lacks_storage {
             continue;
@@ -175,7 +175,7 @@ fn newly_lost(
     }
 }
 
-/// Checks that each incomplete directive waits for lost nodes only.
+/// Fails if an incomplete directive waits for a node that is not in `lost`.
 fn waits_only_for(
     workflow: &Workflow,
     state: &WorkflowState,

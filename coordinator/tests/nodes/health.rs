@@ -29,7 +29,7 @@ async fn page(address: SocketAddr, path: &str) -> String {
 }
 
 #[tokio::test]
-async fn nodes_are_served_only_once_the_api_was_read() {
+async fn without_an_api_node_link_is_not_serving_and_readyz_answers_503() {
     let directory = tempfile::tempdir().unwrap();
     let (coordinator, _agent) = with_agent(&directory).await;
     assert_eq!(health(coordinator.socket(), "warren.v1.NodeLink").await, ServingStatus::Serving);

@@ -89,7 +89,7 @@ fn summary(object: &DynamicObject) -> String {
 }
 
 #[tokio::test]
-async fn without_an_agent_no_finalizer_is_added() {
+async fn the_finalizer_is_added_only_once_the_nodes_agent_is_connected() {
     let directory = tempfile::tempdir().unwrap();
     let coordinator = StandaloneCoordinator::start(&directory).await;
     coordinator.create_profile().await;
@@ -111,7 +111,7 @@ async fn without_an_agent_no_finalizer_is_added() {
 }
 
 #[tokio::test]
-async fn an_object_without_its_finalizer_is_gone() {
+async fn a_node_receives_gone_when_another_client_removes_the_finalizer_of_a_deleted_object() {
     let directory = tempfile::tempdir().unwrap();
     let (coordinator, mut agent) = with_agent(&directory).await;
     coordinator.create_mount("compute-1", "job", "compute-1").await;
@@ -146,14 +146,14 @@ async fn an_object_with_an_overwritten_status_is_sent_to_the_node_again() {
         agent.report(&again, &status("mounted"), false).await;
         coordinator.await_status("compute-1", "job", status("mounted")).await;
     }
-    // The coordinator's own writes send nothing: the next message is about another object.
+    // The coordinator's own writes cause no message: the next message is about another object.
     coordinator.create_mount("compute-1", "next", "compute-1").await;
     assert_eq!(agent.desired().await.name, "next");
     coordinator.stop().await;
 }
 
 #[tokio::test]
-async fn a_profile_created_later_is_sent() {
+async fn an_object_is_sent_without_its_missing_profile_and_again_once_the_profile_is_created() {
     let directory = tempfile::tempdir().unwrap();
     let coordinator = StandaloneCoordinator::start(&directory).await;
     let mut agent = Agent::connect(coordinator.socket(), hello("compute-1", 1)).await.unwrap();

@@ -8,7 +8,7 @@ use crate::agent::{Agent, hello, with_agent};
 use crate::standalone_coordinator::{StandaloneCoordinator, status, wait_for};
 
 #[tokio::test]
-async fn a_node_reports_on_its_own_objects_only() {
+async fn a_report_on_another_nodes_object_ends_the_session_and_changes_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let coordinator = StandaloneCoordinator::start(&directory).await;
     coordinator.create_profile().await;
@@ -47,7 +47,7 @@ async fn an_invalid_report_is_dropped_and_the_session_goes_on() {
 }
 
 #[tokio::test]
-async fn an_object_in_another_nodes_namespace_is_refused_in_its_status() {
+async fn the_status_of_an_object_in_another_nodes_namespace_says_that_it_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let (coordinator, mut agent) = with_agent(&directory).await;
     for namespace in ["compute-1", "default"] {
@@ -65,7 +65,7 @@ async fn an_object_in_another_nodes_namespace_is_refused_in_its_status() {
         assert!(message.contains(namespace) && message.contains("\"compute-2\""), "{message}");
         assert_eq!(stray.metadata.finalizers, None);
         assert_eq!(stray.data["status"]["mounts"], json!([{"state": "mounted", "ready": false}]));
-        // The coordinator writes an overwritten refusal again itself, because no agent reports on this object.
+        // No agent reports on this object, so the coordinator itself writes a refusal again that was overwritten.
         coordinator.overwrite_status(namespace, "stray", &status("mounted")).await;
         coordinator.await_status(namespace, "stray", stray.data["status"].clone()).await;
     }
@@ -130,7 +130,7 @@ async fn a_node_that_the_layout_does_not_name_is_a_rabbit_only_while_its_hello_s
     coordinator.stop().await;
 }
 
-/// Every write of the coordinator relies on a conflict: it shows that the object has changed.
+/// The coordinator relies on this answer: it shows that the object has changed since the coordinator read it.
 #[tokio::test]
 async fn the_api_answers_a_patch_of_an_old_version_with_a_conflict() {
     let directory = tempfile::tempdir().unwrap();

@@ -6,7 +6,7 @@ use crate::standalone_coordinator::{StandaloneCoordinator, status};
 const COUNT: usize = 20;
 
 #[tokio::test]
-async fn a_restart_loses_no_status() {
+async fn reports_from_before_and_after_a_restart_of_the_coordinator_are_all_stored() {
     let directory = tempfile::tempdir().unwrap();
     let (coordinator, mut agent) = with_agent(&directory).await;
     for index in 0..COUNT {
@@ -45,7 +45,7 @@ async fn a_restart_loses_no_status() {
 }
 
 #[tokio::test]
-async fn replicas_serve_the_nodes_connected_to_them() {
+async fn each_of_two_coordinators_of_one_api_serves_the_node_that_is_connected_to_it() {
     let directory = tempfile::tempdir().unwrap();
     let coordinator = StandaloneCoordinator::start(&directory).await;
     coordinator.create_profile().await;

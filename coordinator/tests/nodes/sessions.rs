@@ -70,7 +70,7 @@ async fn nodes_are_listed_with_location_and_session() {
 
 /// A large message of one node must not prevent the list of all nodes.
 #[tokio::test]
-async fn nodes_are_listed_however_large_a_nodes_message_is() {
+async fn nodes_are_listed_although_a_node_has_sent_a_very_large_health_message() {
     let directory = tempfile::tempdir().unwrap();
     let coordinator = StandaloneCoordinator::start(&directory).await;
     let mut cluster = ClusterClient::new(channel(coordinator.socket()).await);

@@ -37,7 +37,7 @@ async fn status(client: &mut WorkloadsClient<Channel>, job: &str) -> Result<Work
 }
 
 #[tokio::test]
-async fn a_job_without_storage_passes_all_its_calls() {
+async fn a_job_without_storage_is_created_set_up_started_and_torn_down() {
     let directory = tempfile::tempdir().unwrap();
     let coordinator = StandaloneCoordinator::start_with_engine(&directory, None).await;
     let mut client = client(&coordinator).await;

@@ -1,5 +1,5 @@
-//! Decides when an agent cleans up, that is, removes the mounts that no object asks for: once after the first complete
-//! list of objects, again after the deletion of an object that may have had mounts that it did not name, and again
+//! Decides when an agent cleans up, that is, removes the mounts that no object asks for. A clean-up is due after the
+//! first complete list of objects, after the deletion of an object that may have had more mounts than it named, and
 //! after a clean-up that failed. Pure.
 
 use std::time::Instant;
@@ -38,7 +38,7 @@ impl CleanUp {
         }
     }
 
-    /// Ends a postponement, because an object has changed: the unreadable object may be readable now.
+    /// Makes a postponed clean-up due, because an object has changed: the unreadable object may be readable now.
     pub fn end_postponement(&mut self) {
         if self.state == State::Postponed {
             self.state = State::Due;
@@ -83,8 +83,8 @@ impl CleanUp {
         (self.state, self.due_again) = (State::Running, false);
     }
 
-    /// Postpones the clean-up, because an object cannot be read: the agent does not know which mounts that object
-    /// wants. Returns whether the reason differs from the last reason.
+    /// Postpones the clean-up, because an object cannot be read: the agent does not know which mounts this object asks
+    /// for, and could remove them. Returns whether the reason differs from the last reason.
     pub fn postpone(&mut self, why: &str) -> bool {
         self.state = State::Postponed;
         self.failure.replace(why.to_owned()).as_deref() != Some(why)
@@ -106,8 +106,8 @@ impl CleanUp {
         self.failure.replace(why.to_owned()).as_deref() != Some(why)
     }
 
-    /// Returns the time at which the next clean-up is due, unless an object changes before; `None` if no clean-up is
-    /// due at any time.
+    /// Returns the time at which a failed clean-up is due again; `None` if no clean-up waits for a time. An event may
+    /// make a clean-up due earlier.
     pub fn next_due(&self) -> Option<Instant> {
         match self.state {
             State::Waiting(until) => Some(until),
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clean_up_that_succeeds_runs_once_after_the_first_list() {
+    fn after_a_successful_clean_up_another_one_is_due_only_on_request() {
         let (mut clean_up, now) = (CleanUp::default(), Instant::now());
         assert!(!clean_up.due(now) && !clean_up.has_list());
         clean_up.make_due();
@@ -135,7 +135,10 @@ mod tests {
         assert!(clean_up.running() && !clean_up.due(now));
         clean_up.record_success();
         clean_up.make_due();
-        assert!(!clean_up.due(now), "a reconnect does not clean up again");
+        assert!(
+            !clean_up.due(now),
+            "another complete list, after a reconnect, makes no clean-up due"
+        );
         clean_up.request_again();
         assert!(clean_up.due(now));
         clean_up.record_success();

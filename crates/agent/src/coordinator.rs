@@ -30,8 +30,8 @@ pub struct AddressError {
     problem: &'static str,
 }
 
-/// The certificate files cannot be used now. They may appear later: Kubernetes may mount a Secret
-/// after the agent's start.
+/// The certificate files cannot be used now. A later attempt may succeed: Kubernetes may mount the Secret with the
+/// files after the agent's start.
 #[derive(Debug, Error)]
 pub enum CertificateError {
     #[error(transparent)]
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_needs_certificates_unless_it_is_a_socket() {
+    fn a_socket_address_needs_no_certificates_and_an_https_address_does() {
         let none = CertificateArgs::default();
         none.coordinator("unix:///run/warren/coordinator.sock").unwrap().endpoint().unwrap();
         for (url, message) in [

@@ -1,11 +1,13 @@
-//! Turns a ClientMount into units of work, and finds everything that is wrong with it before anything is changed.
+//! Turns a ClientMount into units of work, and finds all mistakes in the ClientMount before the agent changes anything.
 //!
 //! If one mount of an object is invalid, the agent makes none of the object's mounts: a job with half of its storage
 //! is worse off than a job without storage. The agent also refuses to mount if it cannot parse the profile's command
-//! lines for the later unmount. To unmount, the agent needs no profile: it unmounts every valid mount of an object,
-//! also when the profile is gone or has unreadable lines, because an unmount must never wait for a profile that was
-//! deleted first. Only while the API forbids the agent to read an existing profile does an unmount wait: the profile
-//! may have hooks for unmounting.
+//! lines for the later unmount.
+//!
+//! To unmount, the agent needs no profile: it unmounts every valid mount of an object even if the profile is gone or
+//! has unreadable lines. Otherwise the deletion of a profile could block an unmount forever. There is one exception:
+//! while the API forbids the agent to read the profile, the agent does not unmount, because the profile may exist and
+//! have hooks for unmounting.
 
 mod commands;
 mod device;
@@ -45,7 +47,8 @@ pub enum ReferenceError {
 pub type References<'a> =
     &'a dyn Fn(&ClientMountDeviceReference) -> Result<Vec<NamespaceId>, ReferenceError>;
 
-/// Refuses every reference: the [`References`] of a compute, which may not read block storages.
+/// Returns an error for every reference. It is the [`References`] function of a compute, whose agent has no right to
+/// read NnfNodeBlockStorages.
 pub fn no_references(_: &ClientMountDeviceReference) -> Result<Vec<NamespaceId>, ReferenceError> {
     Err(ReferenceError::NotARabbit)
 }
@@ -111,8 +114,8 @@ fn object_uid(client_mount: &ClientMount) -> Result<ObjectUid, ObjectError> {
     uid.parse().map_err(ObjectError::Uid)
 }
 
-/// Returns the profile that the labels name; fails if there is no such label, if the profile does not exist, or if
-/// it is not pinned.
+/// Returns the profile that the ClientMount's labels name. Fails if a label is missing, if the profile does not exist,
+/// or if it is not pinned.
 fn usable_profile<'a>(
     client_mount: &ClientMount,
     profile: Profile<'a>,
@@ -134,8 +137,8 @@ fn usable_profile<'a>(
     }
 }
 
-/// Refuses a mount whose path equals the path of an earlier mount of the same object, or if one of the two paths
-/// lies within the other.
+/// Marks a mount as invalid if its path equals the path of an earlier mount of the same object, or if one of these two
+/// paths lies within the other.
 fn refuse_overlaps(mounts: &mut [Result<Mount, MountError>]) {
     let mut taken: Vec<(usize, MountPoint)> = Vec::new();
     for (index, entry) in mounts.iter_mut().enumerate() {
@@ -155,7 +158,7 @@ fn refuse_overlaps(mounts: &mut [Result<Mount, MountError>]) {
     }
 }
 
-/// Returns whether two mount points are equal, or one of the two lies within the other.
+/// Returns whether two mount points are equal, or one lies within the other.
 pub(crate) fn overlap(first: &MountPoint, second: &MountPoint) -> bool {
     let (first, second) = (first.path(), second.path());
     first.starts_with(&second) || second.starts_with(&first)

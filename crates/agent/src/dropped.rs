@@ -16,8 +16,8 @@ pub struct DroppedMounts(BTreeMap<String, Vec<ClientMount>>);
 
 impl DroppedMounts {
     /// Records the change of an object from `before` to `after`, which is `None` if the new version cannot be
-    /// read. `was_own(i)` returns whether mount `i` of `before` belonged to this object, not to another object
-    /// at the same path.
+    /// read. `was_own(i)` returns whether mount `i` of `before` belonged to this object: another object may have
+    /// mounted at the same path first.
     pub fn record_change(
         &mut self,
         before: &ClientMount,
@@ -57,8 +57,8 @@ impl DroppedMounts {
         self.0.values().flatten()
     }
 
-    /// Forgets dropped mounts that were unmounted. The map may lack some of them: the object may have asked
-    /// for them again meanwhile.
+    /// Forgets the dropped mounts in `unmounted`. Some may be forgotten already, because the object has asked for them
+    /// again meanwhile.
     pub fn forget_unmounted(&mut self, uid: &str, unmounted: &[ClientMount]) {
         let mut versions = self.0.remove(uid).unwrap_or_default();
         for version in &mut versions {
@@ -69,8 +69,8 @@ impl DroppedMounts {
         self.set(uid.to_owned(), versions);
     }
 
-    /// Forgets a deleted object, and returns its dropped mounts: the agent will not work on the object again, so the
-    /// caller must have them unmounted.
+    /// Forgets a deleted object, and returns its dropped mounts. The caller must make sure that they are unmounted,
+    /// because the agent will not work on the object again.
     pub fn forget(&mut self, uid: &str) -> Vec<ClientMount> {
         self.0.remove(uid).unwrap_or_default()
     }
@@ -91,8 +91,8 @@ fn asks_for(after: &ClientMount, before: &ClientMount, mount: &ClientMountInfo) 
         let referenced = &reference.object_reference;
         Some((referenced.namespace.clone(), referenced.name.clone(), reference.allocation_index()))
     };
-    // The path may contain variables whose values are the object's labels, user or group: if those changed, the path
-    // changed too.
+    // The path may contain variables, whose values come from the object's labels and from the mount's user and group.
+    // If the labels, the user or the group have changed, the expanded path may be another one.
     let has_variables = mount.mount_path.contains('$');
     let same = |other: &ClientMountInfo| {
         Path::new(&other.mount_path) == Path::new(&mount.mount_path)

@@ -1,5 +1,5 @@
-//! Turns errors into the texts that users and tools read, and decides when to retry. No other module of
-//! the agent does either.
+//! Turns errors into the texts that users and tools read, and decides when to retry. No other module of the agent makes
+//! such texts or such decisions.
 
 use std::io;
 
@@ -65,8 +65,8 @@ impl Failure {
             ConvergeError::Rejected(rejection) if rejection.is_for_operators() => {
                 failure.for_operators()
             }
-            // The device appears once the rabbit has granted access. If it does not appear, an administrator has to
-            // check the PCIe link.
+            // The device appears once the rabbit has granted access. If the device does not appear then, an
+            // administrator has to check the PCIe link.
             ConvergeError::Rejected(rejection @ Rejection::NoDevice { .. }) => Self {
                 user: format!("{}: wait for access, or {ASK_ADMINISTRATORS}", rejection.problem()),
                 ..failure
@@ -102,7 +102,7 @@ impl Failure {
         failure
     }
 
-    /// Returns the failure as `status.error`, for an object for which nothing else failed.
+    /// Returns the failure as `status.error` of an object for which this is the only failure.
     pub fn to_resource_error(&self, node: &str, context: &str) -> ResourceError {
         let context = if context.is_empty() { String::new() } else { format!("{context}: ") };
         ResourceError {
@@ -117,8 +117,8 @@ impl Failure {
 impl From<&ObjectError> for Failure {
     fn from(error: &ObjectError) -> Self {
         match error {
-            // The agent retries when the right is granted. It also retries later, because an administrator may have
-            // unmounted the mounts meanwhile.
+            // The agent retries when an administrator grants the right. It also retries after a while, because an
+            // administrator may have unmounted the mounts by hand.
             ObjectError::ProfileForbidden(_) => {
                 Self::new(internal(), error.to_string()).for_operators()
             }
@@ -141,7 +141,7 @@ impl From<&MountError> for Failure {
             MountProblem::Reference(ReferenceError::NotReady(_)) => {
                 Self::new(transient(), error.to_string())
             }
-            // The agent retries later: an administrator or the clean-up may have unmounted the mount meanwhile.
+            // The agent retries after a while, because an administrator or the clean-up may have unmounted the mount.
             MountProblem::UnknownPath(_) => {
                 Self::new(internal(), error.to_string()).for_operators()
             }
@@ -212,7 +212,8 @@ fn rejection_class(rejection: &Rejection) -> Class {
         // Another mount or file occupies the path: the agent can mount once that mount or file is removed.
         RejectionClass::InTheWay => (ErrorType::User, Severity::Major, Retry::Later),
         RejectionClass::Foreign => match rejection {
-            // A person may need the data: the agent does nothing until a person has decided and changed the object.
+            // The foreign data may still be needed: the agent does nothing until a person has decided, and has changed
+            // the object.
             Rejection::ForeignSignature { .. } | Rejection::WrongFileSystem { .. } => {
                 (ErrorType::Internal, Severity::Fatal, Retry::OnChange)
             }

@@ -40,7 +40,8 @@ pub fn hello(node: &NodeName, role: Role) -> Result<Hello, HelloError> {
     })
 }
 
-/// Returns the hello with the boot time as the kernel computes it now: that time changes when the clock is set.
+/// Returns the hello with the boot time as the kernel computes it now: the kernel's boot time changes when the clock is
+/// set.
 pub(crate) fn refresh(hello: &Hello) -> Hello {
     let now = read("/proc/stat").ok().and_then(|stat| boot_time(&stat));
     Hello { booted_at: now.unwrap_or(hello.booted_at), ..hello.clone() }
@@ -69,10 +70,10 @@ mod tests {
         assert_eq!(boot_time("cpu  1 2 3\n"), None);
     }
 
-    /// The start time must stay the same: if it changed with each connection, two agents of one boot would replace
-    /// each other for ever.
+    /// The start time must stay the same: if it changed with each connection, the agent that connected last would
+    /// always count as newer, and two agents of one node would replace each other for ever.
     #[test]
-    fn a_refreshed_hello_has_the_clocks_boot_time_and_keeps_its_start() {
+    fn refresh_updates_the_boot_time_and_keeps_the_start_time() {
         let original = hello(&"compute-01".parse().unwrap(), Role::Compute).unwrap();
         let before = Hello { booted_at: 7, started_at: 7, ..original.clone() };
         let after = refresh(&before);
@@ -81,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_hello_of_one_boot_is_newer() {
+    fn of_two_hellos_of_one_boot_the_later_one_has_the_later_start_time() {
         let node = "compute-01".parse().unwrap();
         let (first, second) =
             (hello(&node, Role::Compute).unwrap(), hello(&node, Role::Compute).unwrap());

@@ -8,7 +8,7 @@ use tokio::{
     task::{AbortHandle, JoinSet},
 };
 
-/// The processes for whose end each key waits; a key stands for the work that the processes delay.
+/// For each key, a wait for the end of some processes. A key stands for the work that these processes delay.
 #[derive(Debug)]
 pub struct HolderWatch<K> {
     waits: JoinSet<K>,
@@ -56,8 +56,8 @@ impl<K: Ord + Clone + Send + 'static> HolderWatch<K> {
     }
 }
 
-/// Waits for the end of a process (pidfd_open(2)). Never returns if the kernel refuses to watch the process: the agent
-/// then retries by its timer.
+/// Waits for the end of a process (pidfd_open(2)). Never returns if the kernel refuses to watch the process: in that
+/// case the agent retries when its usual delay has passed.
 async fn wait_for_end(process: i32) {
     match open(process) {
         Ok(Some(pidfd)) => drop(pidfd.readable().await),

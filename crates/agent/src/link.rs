@@ -53,8 +53,8 @@ pub enum LinkEvent {
 pub const LARGEST_MESSAGE: usize = 16 * 1024 * 1024;
 /// Time limit for connecting, and for the coordinator's welcome, which answers the hello.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// Shortest duration of a connection after which the delays begin anew. If a shorter connection reset the delays, all
-/// nodes would connect five times a second to a coordinator that welcomes and then drops them.
+/// Shortest duration of a connection whose loss restarts the delays from the shortest one. If every connection did so,
+/// all nodes would connect five times a second to a coordinator that accepts and then drops each connection.
 const STABLE_AFTER: Duration = Duration::from_secs(5);
 
 /// The reason why a connection ended.
@@ -93,8 +93,8 @@ pub async fn run(
                     (pace, logged) = initial();
                 }
                 // Each reason is logged once: a coordinator that is down for a night must not fill every node's
-                // journal. A refused certificate causes several different errors, depending on where the transport
-                // notices it first.
+                // journal. All logged reasons are remembered, not only the last one, because a refused certificate
+                // causes different errors, depending on where the transport notices it first.
                 if !logged.contains(&why) {
                     log::warn!(
                         "no connection to the coordinator; mounts stay as they are, and the agent tries to connect again: {why}"
@@ -255,8 +255,9 @@ fn event_of(message: Message) -> Option<LinkEvent> {
 
 fn end(status: &Status, connected_for: Option<Duration>) -> End {
     match status.code() {
-        // A newer agent of this node is connected: this refusal is permanent. All other refusals may end later, when an
-        // administrator edits the system's layout or certificates, or when the connection of the previous boot ends.
+        // The coordinator refuses this agent because a newer agent of this node is connected: a retry is useless. After
+        // all other refusals a retry may succeed, when an administrator has edited the system's layout or certificates,
+        // or when the connection of the previous boot has ended.
         Code::Aborted | Code::FailedPrecondition => End::Refused(status.message().to_owned()),
         // The transport sets these codes, not the coordinator.
         Code::Unknown | Code::Unavailable | Code::Cancelled => {

@@ -1,8 +1,8 @@
 //! Messages to the coordinator: the newest report of each object, and the node's health.
 //!
-//! The outbox holds at most one report per object, however slow the coordinator is, and sends everything again after a
-//! reconnect, so that no report is lost with a coordinator that stopped. Reports wait until the coordinator has sent
-//! every object: before it has read the API, the coordinator would drop them.
+//! The outbox holds at most one report per object, however slow the coordinator is. After a reconnect it sends
+//! everything again, because the previous coordinator may have stopped before it stored a report. Reports wait until
+//! the coordinator has sent every object: a coordinator that does not know an object yet drops reports on it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_report_of_each_object_is_sent_once_the_coordinator_knows_them() {
+    fn the_newest_report_of_each_object_is_sent_once_the_coordinator_has_sent_all_objects() {
         let outbox = Outbox::default();
         let connection = outbox.begin();
         outbox.put(report("a", "1"));

@@ -1,4 +1,5 @@
-//! Questions of this node to its coordinator about jobs. A question is open as long as a script waits for its answer.
+//! Questions of this node to its coordinator about jobs, and the answers. A script on this node that waits for a job's
+//! mounts keeps a question open; the coordinator sends an answer whenever the job's state changes.
 //!
 //! The agent sends a question again on every new connection. When the connection is lost, the agent drops all answers,
 //! because they may be out of date.

@@ -106,15 +106,16 @@ impl ReceivedMount {
         Self::new(version, Err(NoProfile::Missing(why.to_owned())))
     }
 
-    /// Returns the units of work of this object; if it is `gone`, the units that unmount all of its mounts.
+    /// Returns the units of work of this object. If the API no longer has the object (`gone`), returns the units that
+    /// unmount all of its mounts.
     pub fn units(&self, gone: bool, site: &Site) -> Result<MountUnits, ObjectError> {
         let object =
             self.client_mount.as_ref().map_err(|why| ObjectError::Unreadable(why.clone()))?;
         let goal = if gone { Goal::Unmounted } else { Goal::of(object)? };
         let profile = self.profile.as_ref().map_err(NoProfile::text);
         let mut units = units(object, goal, profile, &no_references, site)?;
-        // For an object that is gone, the agent does not wait for the right to read the profile, and unmounts without
-        // it.
+        // The mounts of an object that still exists stay while the API forbids the agent to read the profile. An object
+        // that is gone is unmounted without the profile.
         if let (false, Err(NoProfile::Forbidden(why))) = (gone, &self.profile) {
             units.profile_lost = Some(ObjectError::ProfileForbidden(why.clone()));
         }
@@ -146,12 +147,13 @@ impl ReceivedMount {
         self.object().and_then(|object| Goal::of(object).ok()).unwrap_or(Goal::Unmounted)
     }
 
-    /// Returns the object as a requester, which asks for mount targets; `None` if the object cannot be read.
+    /// Returns the object as a requester, that is, as an object that asks for mount targets; `None` if the object
+    /// cannot be read.
     pub fn requester(&self) -> Option<Requester> {
         self.object().map(Requester::new)
     }
 
-    /// Returns the outcome of an object on which the agent does not work because of this failure.
+    /// Returns the outcome for the case that the agent does not work on the object, because of this failure.
     pub fn refuse(&self, failure: Failure) -> Outcome {
         Outcome::refused(self.goal(), self.count, failure)
     }

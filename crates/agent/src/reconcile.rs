@@ -26,8 +26,8 @@ pub fn converge(converger: &Converger, units: &MountUnits) -> Outcome {
     converge_except(converger, units, &[])
 }
 
-/// Converges the units, except for mounts that a dropped mount in `remaining` blocks. The outcome contains the failure
-/// of the dropped mount already.
+/// Converges the units, except for mounts that a dropped mount in `remaining` blocks. Adds no failure for a blocked
+/// mount: the caller reports why the dropped mount could not be unmounted.
 fn converge_except(converger: &Converger, units: &MountUnits, remaining: &[Mount]) -> Outcome {
     let mut pass = Pass { remaining, ..Pass::new(converger, units) };
     if units.are_refused() {
@@ -62,7 +62,8 @@ pub fn plan(converger: &Converger, units: &MountUnits) -> Result<Vec<String>, Ve
     for (path, unit) in in_order(units) {
         match converger.plan(&unit) {
             Ok(planned) => steps.extend(planned.iter().map(ToString::to_string)),
-            // Not a failure: an earlier step of this plan mounts the source of the bind mount.
+            // Not a failure: an earlier step of this plan mounts the source of the bind mount, but steps are not
+            // executed here.
             Err(ConvergeError::Rejected(storage::Rejection::SourceNotMounted { .. })) => {
                 steps.push(format!("bind mount at {path}"));
             }

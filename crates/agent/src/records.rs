@@ -6,7 +6,8 @@
 //! ```
 //!
 //! The agent writes a record before it mounts anything, and removes the record when no mount of the object is left. The
-//! agent does not sync records to disk, because a loss of power also ends all mounts: after it, a record may be empty.
+//! agent does not sync records to disk (fsync): after a loss of power a record may be empty, but the loss of power has
+//! also ended all mounts.
 
 use std::{
     fs, io,
@@ -37,7 +38,7 @@ pub struct MountRecords {
 
 impl MountRecords {
     /// Reads all records in the agent's state directory `state`. Logs and renames a damaged record, and continues
-    /// without it: of the record's mounts, the agent then unmounts only those that are provably Warren's.
+    /// without it: of the mounts in that record, the agent then unmounts only those that are provably Warren's.
     ///
     /// # Errors
     /// When the directory cannot be created or read, or when reading a record fails: the agent then does not
@@ -121,7 +122,7 @@ fn identifying_parts(version: &ClientMount) -> ClientMount {
     version
 }
 
-/// Reads a record; `None` if there is none, or a damaged one, which is renamed.
+/// Reads a record; returns `None` if there is none. Renames a damaged record, and returns `None` for it too.
 fn read(path: &Path) -> Result<Option<Vec<ClientMount>>, RecordError> {
     let text = match fs::read(path) {
         Ok(text) => text,
@@ -160,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_record_of_an_object_is_read_unless_it_was_removed() {
+    fn the_next_agent_reads_the_last_record_of_an_object_until_it_is_removed() {
         let (directory, records) = records();
         let chassis = Chassis::new(2);
         let [first, second] = [0, 1].map(|index| chassis.object(index));
@@ -190,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_cannot_be_read_is_an_error_and_not_missing() {
+    fn a_record_that_cannot_be_read_is_an_error_and_does_not_count_as_missing() {
         let (directory, records) = records();
         let object = Chassis::new(1).object(0);
         let uid = object.metadata.uid.clone().unwrap();

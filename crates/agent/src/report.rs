@@ -17,9 +17,9 @@ use crate::{
 pub fn status(node: &NodeName, outcome: &Outcome) -> ClientMountStatus {
     let state = outcome.goal.state();
     let is_ready = |mount: &MountOutcome| *mount == MountOutcome::Ready;
-    // Flux and the Go controllers read only these entries, and take access to the devices away once all entries are
-    // unmounted. A mount of an earlier version of the object has no entry: while such a mount exists, no entry is
-    // reported as unmounted.
+    // Flux and the Go controllers read only these entries. Once all entries say unmounted and ready, they take away the
+    // access to the devices. A mount of an earlier version of the object has no entry: while such a mount exists, all
+    // entries are reported as not ready.
     let has_old_mount = outcome.goal == Goal::Unmounted
         && !outcome.failures.is_empty()
         && outcome.mounts.iter().all(is_ready);
@@ -52,15 +52,17 @@ pub fn error(node: &NodeName, failures: &[Failed]) -> Option<ResourceError> {
     })
 }
 
-/// Returns a text for the log about an object that was unmounted without its profile, or without some of its lines. The
-/// text does not go into the status: an error there would stop the workflow because of a hook that can never run.
+/// Returns a text for the log if an object was unmounted without its profile, or without some lines of the profile.
+/// The status does not report these lines: an error in the status would stop the workflow for good, because the lines
+/// can never run.
 pub fn unreadable(outcome: &Outcome) -> Option<String> {
     let lines = || group_by_text(&outcome.unreadable, |failed| failed.failure.debug.clone());
     (outcome.is_done() && !outcome.unreadable.is_empty())
         .then(|| format!("unmounted without these command lines of the profile: {}", lines()))
 }
 
-/// Returns the type of the combined error: the user's fault only if no failure is internal.
+/// Returns the type of the combined error: `Internal` if any failure is internal, otherwise the type of the worst
+/// failure.
 fn error_type(failures: &[Failed], worst: &ErrorType) -> ErrorType {
     if failures.iter().any(|failed| failed.failure.error_type == ErrorType::Internal) {
         ErrorType::Internal
@@ -127,7 +129,8 @@ mod tests {
         assert_eq!(json, serde_json::json!({ "mounts": [entry, entry], "allReady": true }));
     }
 
-    /// The coordinator refuses a status above a size limit, which suffices for the largest permitted number of mounts.
+    /// The coordinator refuses a status that is larger than its limit. The status must stay below the limit, even with
+    /// the largest permitted number of mounts.
     #[test]
     fn texts_of_thousands_of_failures_do_not_make_a_status_too_large() {
         let failures = 20_000;
@@ -146,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn no_mount_is_unmounted_while_one_of_an_earlier_version_is_left() {
+    fn no_entry_says_unmounted_while_a_mount_of_an_earlier_version_of_the_object_is_left() {
         let outcome = |goal| Outcome {
             goal,
             mounts: vec![MountOutcome::Ready],
@@ -203,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_the_text_names_is_not_repeated() {
+    fn a_path_that_the_failures_text_contains_is_not_added_in_parentheses() {
         let user = error(&node(), &[failed("/a", Severity::Fatal, "/a is occupied")])
             .unwrap()
             .user_message

@@ -41,7 +41,7 @@ impl IndexRoot {
 /// The configuration of a node that [`crate::desired()`] needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Site {
-    /// The node's name, which is the only namespace whose objects the agent acts on.
+    /// The node's name. It is also the name of the only Kubernetes namespace on whose objects the agent works.
     pub node: NodeName,
     pub side: Side,
     /// Directories beneath which objects may mount.

@@ -1,9 +1,9 @@
 //! Decides to which object a mount target (the path of a mount) belongs when two objects ask for it. Pure.
 //!
-//! The object that is mounted at a path keeps the path until it is unmounted. Otherwise the object that was created
-//! first gets the path; of objects created in the same second, the object with the lower uid. If the path of an
-//! object belongs to another object, the agent unmounts nothing there for the first object: it would unmount the
-//! mount of the other object.
+//! The object that is mounted at a path keeps the path until it is unmounted. If no object is mounted there, the object
+//! that was created first gets the path; of objects created in the same second, the object with the lower uid. When an
+//! object that did not get its path is deleted, the agent unmounts nothing at the path: the mount there belongs to the
+//! other object.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -19,8 +19,8 @@ use crate::{
 /// requester gets the target.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Requester {
-    /// False once the object was mounted: `false` sorts first, so a mounted object comes before all objects
-    /// that were never mounted.
+    /// False once the object was mounted. `false` is less than `true`, so a mounted object has priority over all
+    /// objects that were never mounted.
     pub not_mounted_yet: bool,
     /// `metadata.creationTimestamp`; RFC 3339 in UTC sorts as text.
     pub created: String,
@@ -57,7 +57,7 @@ pub struct Conflict {
     pub taken: MountPoint,
     /// The object that the path belongs to.
     pub owner: Requester,
-    /// Whether the other object is being unmounted.
+    /// Whether the other object is being unmounted, so that the path will be free soon.
     pub leaving: bool,
 }
 
@@ -127,8 +127,8 @@ impl TargetsInUse {
         })
     }
 
-    /// Returns whether a path that this object asked for belongs to another object: in that case the mount at the path
-    /// is not this object's.
+    /// Returns whether a path that this object asked for belongs to another object: a mount at the path is then the
+    /// other object's.
     pub fn belongs_to_other(&self, uid: &str, path: &MountPoint) -> bool {
         let own = self.by_uid.get(uid);
         self.by_uid
@@ -138,8 +138,9 @@ impl TargetsInUse {
             .any(|other| other.paths.iter().any(|taken| overlap(path, taken)))
     }
 
-    /// Records that an object is mounted: the object keeps its paths until it is released. But if another object got
-    /// these paths while the agent mounted, that object keeps the paths, because no event would report the loss.
+    /// Records that an object is mounted, so that it keeps its paths until they are released. Does nothing if another
+    /// object got one of these paths while the agent was mounting: nothing would tell the other object that it lost the
+    /// path again.
     pub fn set_mounted(&mut self, uid: &str) {
         if self.conflict(uid).is_some() {
             return;
@@ -149,8 +150,8 @@ impl TargetsInUse {
         }
     }
 
-    /// Returns whether a path that this object asks to unmount belongs to another object, which asks to mount there: in
-    /// that case this object has no mount.
+    /// Returns whether the object asks to unmount a path at which another object with priority asks to mount: in that
+    /// case this object never had a mount there.
     pub fn owns_nothing(&self, uid: &str) -> bool {
         let Some(own) = self.by_uid.get(uid).filter(|own| own.goal == Goal::Unmounted) else {
             return false;
@@ -162,7 +163,7 @@ impl TargetsInUse {
         })
     }
 
-    /// Forgets the paths of an object. Returns uids as [`Self::set`] does.
+    /// Forgets the paths of an object. Returns the uids of other objects whose conflicts this changed.
     pub fn release(&mut self, uid: &str) -> Vec<String> {
         self.change(uid, |targets| drop(targets.by_uid.remove(uid)))
     }

@@ -103,7 +103,8 @@ fn roots() -> AllowedRoots {
     AllowedRoots::new(["/mnt/nnf".into(), "/mnt/index".into()]).unwrap()
 }
 
-/// A rabbit and one compute on its drives, with a finished file system in each of `count` allocations.
+/// A fake rabbit, and one fake compute that is connected to the rabbit's drives. Each of `count` allocations contains
+/// a finished file system.
 #[derive(Debug)]
 pub struct Chassis {
     pub rabbit: Arc<FakeHost>,

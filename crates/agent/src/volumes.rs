@@ -18,8 +18,8 @@ pub enum Volumes {
 }
 
 impl Volumes {
-    /// Returns the layer that the flag names. Without the flag the layer depends on the drives: if files stand for
-    /// drives, the host may lack device-mapper, and volumes are plain.
+    /// Returns the layer that the flag names. Without the flag the layer depends on the drives: if files take the place
+    /// of drives (`on_files`), volumes are plain, because the machine may lack device-mapper.
     #[must_use]
     pub fn or_by_drives(flag: Option<Self>, on_files: bool) -> Self {
         flag.unwrap_or(if on_files { Self::Plain } else { Self::Lvm })

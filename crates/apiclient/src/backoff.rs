@@ -45,7 +45,7 @@ mod tests {
         let mut tries = 0;
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_secs(3600) {
-            // As after a list that succeeds; the watch that follows the list fails.
+            // kube calls `reset` when the list succeeds; then the watch fails, and kube asks for the next delay.
             backoff.reset();
             advance(backoff.next().unwrap()).await;
             tries += 1;

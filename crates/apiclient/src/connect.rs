@@ -48,8 +48,8 @@ pub async fn connect(address: &Address) -> Result<Client, ConnectError> {
     connect_with(address, None).await
 }
 
-/// Like [`connect`], with the credentials that an address `https://HOST:PORT` needs. Other kinds of addresses contain
-/// or name their credentials, and ignore these.
+/// Like [`connect`], with the credentials that an address `https://HOST:PORT` needs. `credentials` is not used for
+/// other kinds of addresses.
 pub async fn connect_with(
     address: &Address,
     credentials: Option<&Credentials>,
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kubeconfig_that_cannot_be_read_is_named() {
+    fn the_error_for_an_unusable_kubeconfig_names_its_path() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("config");
         let expected = format!("read kubeconfig {}", path.display());
@@ -137,13 +137,13 @@ mod tests {
     }
 
     #[test]
-    fn a_server_without_credentials_is_refused() {
+    fn an_https_address_without_credentials_is_refused() {
         let address = "https://localhost:6443".parse().unwrap();
         assert!(refused(&address).contains("a token file and a CA file"));
     }
 
     #[test]
-    fn a_socket_without_server_fails_the_first_request() {
+    fn a_client_can_be_created_before_a_server_listens_on_its_socket() {
         let directory = tempfile::tempdir().unwrap();
         let address = Address::Unix(directory.path().join("api.sock"));
         block_on(async {

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn an_unreadable_object_does_not_hide_the_others() {
+    async fn a_list_with_an_unreadable_object_still_returns_the_readable_ones() {
         let answer = r#"{"apiVersion": "v1", "kind": "ConfigMapList", "metadata": {"continue": ""}, "items": [
             {"metadata": {"name": "good", "namespace": "default"}, "data": {"a": "b"}},
             {"metadata": {"name": "bad", "namespace": "default"}, "data": 3},

@@ -18,7 +18,7 @@ pub fn plain(error: &ApiError) -> String {
 }
 
 /// Returns whether the API refuses the request because of its content, so that a retry of the same request is useless.
-/// Causes are a policy that cannot be evaluated, an older CRD during an upgrade, or an invalid name.
+/// Possible causes are an admission policy that fails, an older CRD during an upgrade, or an invalid name.
 #[must_use]
 pub fn is_refusal(error: &ApiError) -> bool {
     matches!(error, ApiError::Api(status) if matches!(status.code, 400 | 413 | 415 | 422))

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replaced_file_is_used_and_a_broken_one_is_not() {
+    fn a_replaced_kubeconfig_is_used_and_a_broken_or_removed_one_is_not() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("kubeconfig");
         std::fs::write(&path, kubeconfig(&server("first"))).unwrap();

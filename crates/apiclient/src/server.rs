@@ -46,8 +46,8 @@ pub struct Credentials {
     pub ca: PathBuf,
 }
 
-/// Error: the token file or the CA file cannot be used at present. The text contains the cause, and the error has no
-/// source: so [`crate::innermost`] returns a text that names the file.
+/// Error: the token file or the CA file cannot be used at present. The cause is part of the text, not a separate
+/// source: callers print only the innermost source ([`crate::innermost`]), and the file's name must not be lost.
 #[derive(Debug, Error)]
 pub enum CredentialsError {
     #[error("{file} {}: {why}", path.display())]
@@ -90,8 +90,8 @@ pub(crate) fn client(
 
 type Http = HttpClient<HttpsConnector<HttpConnector>, Body>;
 
-/// Connections to one server. A connection is made only if an authority in the CA file, at its last read, has
-/// signed the server's certificate.
+/// Connections to one server. A connection is made only if the server's certificate is signed by an authority that the
+/// CA file named when it was last read.
 #[derive(Debug)]
 struct Connections {
     pem: Vec<u8>,
@@ -171,8 +171,8 @@ impl Requests {
 }
 
 /// A request without an answer yet. When the time limit or the caller cancels this request, later requests use a new
-/// connection: behind a load balancer, a connection may stay open for a long time without a server that answers. A
-/// watch on the old connection stays there.
+/// connection: a load balancer may keep a connection open for a long time although the server behind it is dead. A
+/// watch that already runs on the old connection is not moved.
 struct Waiting<'a> {
     requests: &'a Requests,
     is_over: bool,
@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_used_without_its_line_end_and_never_printed() {
+    fn a_bearer_header_has_the_token_without_its_line_end_and_hides_it_in_debug_output() {
         let path = Path::new("/t");
         let header = bearer(path, Ok(b" abc.def\n".to_vec())).unwrap();
         assert_eq!(header.as_bytes(), b"Bearer abc.def");
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn unusable_files_are_named_before_a_request_is_sent() {
+    fn creating_a_client_fails_with_the_name_of_an_unusable_file() {
         let directory = tempfile::tempdir().unwrap();
         let (token, ca) = (directory.path().join("token"), directory.path().join("ca"));
         let credentials = Credentials { token: token.clone(), ca: ca.clone() };

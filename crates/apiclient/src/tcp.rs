@@ -6,8 +6,8 @@ use hyper_util::client::legacy::connect::HttpConnector;
 
 const CONNECT: Duration = Duration::from_secs(10);
 /// Idle time after which the kernel begins to probe a connection. It probes every [`PROBE`], and gives up after
-/// [`PROBES`] probes without an answer. So it notices within two minutes that a peer has lost power; with the kernel's
-/// defaults it would need more than two hours.
+/// [`PROBES`] probes without an answer. So the kernel notices within two minutes that a peer has lost power; with its
+/// default values it would need more than two hours.
 const KEEPALIVE: Duration = Duration::from_secs(60);
 const PROBE: Duration = Duration::from_secs(10);
 const PROBES: u32 = 6;

@@ -107,9 +107,9 @@ async fn parallel_requests_share_one_connection() {
     assert_eq!(server.accepted(), 1);
 }
 
-/// Behind a load balancer a connection may stay open without a server that answers on it.
+/// A load balancer may keep a connection open although the server behind it is dead.
 #[tokio::test]
-async fn a_connection_without_an_answer_is_not_used_again() {
+async fn after_a_request_without_an_answer_the_next_request_opens_a_new_connection() {
     let server = Server::start().await;
     server.ask("/").await.unwrap();
     tokio::time::pause();
@@ -119,7 +119,7 @@ async fn a_connection_without_an_answer_is_not_used_again() {
     assert_eq!(server.ask("/").await.unwrap(), "answer");
     assert_eq!(server.accepted(), 2);
 
-    // Also with a caller whose time limit is shorter than the client's.
+    // The same holds if the caller gives up before the client's own time limit.
     tokio::time::pause();
     tokio::time::timeout(Duration::from_secs(8), server.ask("/never")).await.unwrap_err();
     tokio::time::resume();

@@ -24,11 +24,12 @@ use self::limit::Limiter;
 pub use self::note::Note;
 use crate::object::{Object, describe};
 
-/// Time in which the same note is not published again. It is longer than the time for which kube's [`Recorder`]
-/// remembers an Event, so that the [`Recorder`] never patches an Event.
+/// Time in which the same note is not published again. kube's [`Recorder`] patches an Event that it still remembers,
+/// instead of creating a new one. This time is longer than the [`Recorder`]'s memory, so programs need no right to
+/// patch Events.
 const QUIET: Duration = Duration::from_secs(600);
-/// Time for which no note is published after the API has refused an Event. It ends, because an administrator may grant
-/// the missing right later.
+/// Time for which no note is published after the API has refused an Event. Afterwards publishing is tried again,
+/// because an administrator may have granted the missing right.
 const REFUSED: Duration = Duration::from_secs(3600);
 /// Number of notes that may wait to be published; further notes are only logged.
 const WAITING: usize = 64;
@@ -69,8 +70,8 @@ impl Events {
     }
 }
 
-/// Returns the log line of a success. It has the uid, because the log lines of steps name an allocation only
-/// by its object's uid.
+/// Returns the log line of a success. The line contains the object's uid, because the log lines of steps name an
+/// allocation only by that uid: a reader can connect the lines.
 fn line<K: Object>(object: &K, note: &Note) -> String {
     let label = |key| object.labels().get(key).map_or("", String::as_str);
     let workflow = match (label(label::WORKFLOW_NAMESPACE), label(label::WORKFLOW_NAME)) {
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_line_connects_the_uid_of_steps_with_the_workflow() {
+    fn the_log_line_of_a_note_has_the_objects_uid_and_its_workflow() {
         let mut object = NnfNodeBlockStorage::new("job-7-0", spec());
         object.metadata.namespace = Some("rabbit-1".into());
         object.metadata.uid = Some("4711".into());

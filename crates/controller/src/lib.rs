@@ -6,13 +6,15 @@
 //! ```
 //! Watching, Events and delays come from kube-runtime. Three parts are our own, because kube-runtime
 //! lacks something in each:
-//! * [`watch`](fn@watch): kube-runtime's watcher continues from its last resourceVersion after a failure. After the API
-//!   was restored from a backup, that watcher does not learn which objects are gone; our watcher lists again.
+//! * [`watch`](fn@watch): kube-runtime's watcher continues from its last resourceVersion after a failure. If the API
+//!   was restored from a backup meanwhile, this watcher does not learn which objects the backup lacks; our watcher
+//!   lists all objects again.
 //! * [`Store`]: kube-runtime's `reflector::Store` drops an object that cannot be decoded, but the mounts of such an
-//!   object must stay. Also, its events contain only the new object, not the object before the change.
+//!   object must stay. Also, the events of `reflector::Store` contain only the new object, not the object before the
+//!   change.
 //! * [`Queue`]: kube-runtime's `Controller` starts each reconcile by itself. Our queue asks the caller before each
 //!   reconcile whether that reconcile may begin: clean-ups, the erasing of drives, and paths in use delay some
-//!   reconciles. It also has no timer while idle.
+//!   reconciles. Our queue also has no timer while idle.
 //!
 //! # Guarantees
 //! * A list that breaks off before its end removes no object from a store.

@@ -22,8 +22,8 @@ pub enum WriteError {
     /// The API refused or could not be reached.
     #[error("write {object}")]
     Api { object: String, source: Box<kube::Error> },
-    /// The write is right only if another object exists or is gone, and the API did not answer the question
-    /// for the other object.
+    /// The write depends on whether another object exists, and the API did not answer the request for the other
+    /// object. `object` names the other object.
     #[error("look for {object}")]
     Look { object: String, source: Box<kube::Error> },
 }
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_conflict_is_distinguished_from_a_refusal_and_from_an_unknown_object() {
+    fn a_409_is_a_conflict_a_404_an_unknown_object_and_other_codes_an_api_error() {
         assert!(matches!(explained(409), WriteError::Conflict { .. }));
         assert!(matches!(explained(404), WriteError::Unknown { .. }));
         for code in [403, 422, 500] {

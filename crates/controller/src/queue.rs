@@ -79,7 +79,7 @@ impl<K: Ord + Clone + Debug> Queue<K> {
         self.running.iter()
     }
 
-    /// Withdraws a wake, because the running task already includes the change that caused the wake.
+    /// Withdraws a wake, because the running task has already seen the change that caused the wake.
     pub fn satisfy(&mut self, key: &K) {
         self.waiting.remove(key);
     }
@@ -91,7 +91,7 @@ impl<K: Ord + Clone + Debug> Queue<K> {
         self.failing.remove(key);
     }
 
-    /// Like [`Self::wake`], after a delay.
+    /// Wakes the key after a delay, or earlier if a retry of the key is due earlier.
     pub fn wake_later(&mut self, key: &K, now: Instant) {
         let Some(mut later) = Failing::after(None, Retry::Soon, now) else { return };
         if let Some(known) = self.failing.get(key) {
@@ -100,7 +100,7 @@ impl<K: Ord + Clone + Debug> Queue<K> {
         self.failing.insert(key.clone(), later);
     }
 
-    /// Like [`Self::wake`], at the time `due`, unless another wake arrives before.
+    /// Wakes the key at the time `due`, or earlier if a retry of the key is due earlier.
     pub fn wake_at(&mut self, key: &K, due: Instant, now: Instant) {
         if let Some(known) = self.failing.get_mut(key) {
             known.due = known.due.min(due);
@@ -141,7 +141,7 @@ impl<K: Ord + Clone + Debug> Queue<K> {
     /// Returns the time at which to call [`Self::start`] unless a wake arrives before; `None` if no timer is needed.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
-        // A key that has a task, or waits for one already, needs no timer.
+        // A key needs no timer if it has a task, or if it already waits for a task.
         let idle = |key: &K| !self.running.contains(key) && !self.waiting.contains(key);
         let failing = self.failing.iter().filter(|(key, _)| idle(key));
         failing.map(|(_, failing)| failing.due).min()

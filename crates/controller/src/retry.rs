@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn delays_double_up_to_the_longest_and_spread() {
+    fn delays_double_up_to_the_longest_and_differ_between_two_sequences() {
         let shortest = [700, 1400, 2800, 5600, 11_200, 22_400, 30_000, 30_000];
         let drawn: Vec<_> = Retry::Soon.delays().unwrap().take(shortest.len()).collect();
         for (delay, shortest) in drawn.iter().zip(shortest.map(Duration::from_millis)) {

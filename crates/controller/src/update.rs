@@ -47,8 +47,8 @@ pub fn updates<K: Object, S: 'static, W: 'static>(
     apply_events(watch(client.clone(), watched), health, take)
 }
 
-/// Like [`updates`], for a kind of another project, which the API may not serve. While the API does not serve the kind,
-/// there are no objects of the kind, and nothing is logged. The watch notices when the API begins to serve it.
+/// Like [`updates`], for a kind of another project, whose CRD may be missing. While the API does not serve the kind,
+/// delivers empty lists, and logs nothing. The watch notices when the API begins to serve the kind.
 pub fn updates_if_served<K: Object, S: 'static, W: 'static>(
     client: &Client,
     health: &WatchHealth,

@@ -1,9 +1,10 @@
 //! Accepts connections for every server of Warren, within limits.
 //!
-//! Any host may connect over TCP, and each connection uses a file descriptor. A connection without a request is called
-//! pending. The server closes a pending connection after a time that suffices for TCP, TLS and HTTP/2. When too many
-//! connections are pending, the server closes the oldest of them, so that idle clients do not block working clients.
-//! The slot of a closed connection is free at once, before the connection's task has ended.
+//! Any host may connect over TCP, and each connection uses a file descriptor. A connection that has made no request yet
+//! is called pending. The server closes a pending connection after a time that suffices for the handshakes of TCP, TLS
+//! and HTTP/2. When too many connections are pending, the server closes the oldest of them, so that idle clients do not
+//! block working clients. A slot is the permission to have one connection open; the slot of a closed connection is free
+//! at once, even before the connection's task has ended.
 
 mod connection;
 mod local;
@@ -121,7 +122,7 @@ impl<L: Listener> Incoming<L> {
         Some(connection)
     }
 
-    /// Closes the oldest pending connection if no other connection fits.
+    /// Closes the oldest pending connection if a limit would not let another connection be opened.
     fn make_room(&mut self) {
         while self.pending.front().is_some_and(|pending| !pending.is_pending()) {
             self.pending.pop_front();

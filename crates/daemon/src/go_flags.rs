@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_are_read_as_go_reads_them() {
+    fn each_form_of_a_go_flag_becomes_one_flag_with_equals_sign() {
         for (arguments, expected) in [
             (&[][..], &[][..]),
             (&["-node-name", "c1"], &["--node-name=c1"][..]),
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_of_repeated_flags_counts() {
+    fn of_a_repeated_flag_only_the_last_occurrence_is_kept() {
         for (arguments, expected) in [
             (&["--mock", "--mock=false"][..], &["--mock=false"][..]),
             (&["-node-name", "a", "-mock", "--node-name=b"], &["--mock=true", "--node-name=b"]),
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn other_arguments_are_left_to_clap() {
+    fn unknown_flags_other_arguments_and_mistakes_are_passed_on_unchanged() {
         for arguments in [
             &["--node", "c1", "-h", "--log-level=debug"][..],
             &["---mock"],
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_behind_subcommands_are_translated() {
+    fn flags_after_a_subcommand_are_translated() {
         assert_eq!(translated(&["install", "-node-name", "c1"]), ["install", "--node-name=c1"]);
     }
 

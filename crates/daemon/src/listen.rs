@@ -40,8 +40,8 @@ pub enum ListenError {
 #[derive(Debug)]
 pub struct Listening {
     pub listener: UnixListener,
-    /// True if systemd passed the socket. systemd keeps listening on it when this process ends, so the daemon must
-    /// not remove the path.
+    /// True if systemd passed the socket. systemd keeps the socket open when this process ends, so the daemon must not
+    /// remove the path.
     pub is_inherited: bool,
 }
 
@@ -122,7 +122,7 @@ mod tests {
         let listening = listen(&path).unwrap();
         assert!(matches!(listen(&path), Err(ListenError::InUse(_))));
         drop(listening);
-        assert!(path.exists(), "as a kill -9 leaves it");
+        assert!(path.exists(), "the socket's file stays, as after kill -9");
         listen(&path).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     }

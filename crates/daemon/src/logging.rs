@@ -1,6 +1,6 @@
 //! Logs to journald if stderr is connected to journald, with every key-value as a field; otherwise logs to stderr as
-//! text. Both get the same text. A value that the message does not contain is appended to it as ` key=value`, because
-//! journalctl prints only the text.
+//! text. The text is the same in both cases. A value that the message does not contain is appended to the text as
+//! ` key=value`, because journalctl prints only the text.
 
 use std::io;
 
@@ -29,7 +29,7 @@ const LOGGED_BY_CALLERS: &str = "kube_client::client::builder";
 /// A logger that drops messages of [`LOGGED_BY_CALLERS`], and appends key-values to the text.
 struct WithValues<L>(L);
 
-/// The text of a record, and the length of the message at its beginning, without the appended values.
+/// The text of a record: the message, then the appended values. `own` is the length of the message.
 struct Line {
     text: String,
     own: usize,
@@ -156,7 +156,7 @@ mod tests {
             ("refuse a hello", "refuse a hello node=compute-1 why=a newer agent"),
             ("compute-1: refuse a hello", "compute-1: refuse a hello why=a newer agent"),
             ("compute-1 has a newer agent", "compute-1 has a newer agent"),
-            // The message names another node, whose name begins with the same text: the value is appended.
+            // The message names compute-12, not compute-1: the value is appended.
             ("compute-12 has a newer agent", "compute-12 has a newer agent node=compute-1"),
         ] {
             assert_eq!(log_line(text, &values), (line.to_owned(), 2));

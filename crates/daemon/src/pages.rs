@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_probe_is_answered_despite_idle_connections() {
+    async fn a_probe_is_answered_although_idle_connections_exceed_the_limit() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(serve(listener, Router::new().route("/healthz", get("fine"))));

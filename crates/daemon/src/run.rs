@@ -79,7 +79,7 @@ where
         Err(error) => return failed(&error),
     };
     let end = runtime.block_on(vital("the daemon's main task", work(config)));
-    // Does not wait for threads: the process must end even if one of them hangs in the kernel.
+    // Does not wait for blocking threads: the process must end even if a thread hangs in the kernel.
     runtime.shutdown_timeout(Duration::ZERO);
     match end.map_err(Into::into) {
         Ok(End::Stopped) => ExitCode::SUCCESS,
@@ -115,7 +115,7 @@ mod tests {
     const QUIET: LogArgs = LogArgs { log_level: LevelFilter::Off };
 
     #[test]
-    fn an_unusable_configuration_exits_with_two_and_starts_nothing() {
+    fn with_an_invalid_configuration_the_daemon_exits_with_code_2_and_starts_no_work() {
         let wrong: Result<(), _> = Err(io::Error::other("--node: no"));
         let code = run(&QUIET, Threads::One, wrong, |()| async {
             panic!("a daemon with an invalid configuration must not start");
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_agent_exits_with_three() {
+    fn an_agent_that_the_coordinator_refuses_exits_with_code_3() {
         let refused = |()| async { Ok::<_, io::Error>(End::Refused("a newer one".into())) };
         assert_eq!(run(&QUIET, Threads::One, Ok::<_, io::Error>(()), refused), ExitCode::from(3));
     }

@@ -19,7 +19,8 @@ pub async fn vital<T>(what: &str, work: impl Future<Output = T>) -> T {
 
 /// Runs work on the current thread; its panic aborts the process.
 pub fn vital_now<T>(what: &str, work: impl FnOnce() -> T) -> T {
-    // `AssertUnwindSafe` is right: the process ends, so no code uses state that the panic left inconsistent.
+    // `AssertUnwindSafe` is correct here: after a panic the process ends, so no code uses state that the panic left
+    // inconsistent.
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
         log::error!(
             "{what} panicked, which is a defect: the process ends, and systemd starts it again"

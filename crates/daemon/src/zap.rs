@@ -104,13 +104,13 @@ mod tests {
     }
 
     #[test]
-    fn two_levels_are_refused() {
+    fn a_go_flag_and_a_rust_flag_for_the_log_level_together_are_refused() {
         let error = parsed(&["--log-level", "warn", "--zap-log-level=debug"]).unwrap_err();
         assert!(error.contains("--log-level") && error.contains("--zap-log-level"), "{error}");
     }
 
     #[test]
-    fn flags_without_effect_are_named() {
+    fn go_flags_without_effect_are_accepted_and_listed() {
         let line = parsed(&["-zap-devel", "--zap-encoder=json", "-zap-time-encoding", "iso8601"]);
         let line = line.unwrap();
         assert_eq!(

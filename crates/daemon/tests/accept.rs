@@ -99,7 +99,7 @@ fn take_logged() -> Vec<Level> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_oldest_pending_connections_are_closed_and_connections_with_a_request_stay_open() {
+async fn above_the_limit_the_oldest_pending_connections_are_closed_and_active_ones_stay_open() {
     let mut server = Server::new(16, 2);
     let mut active = server.connect_and_request().await;
     let mut pending = Vec::new();
@@ -134,7 +134,8 @@ async fn the_slot_of_a_closed_pending_connection_is_free_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_without_a_request_is_closed_even_if_it_reads_nothing() {
+async fn the_connection_of_a_client_without_a_request_is_closed_while_the_server_is_blocked_in_a_write()
+ {
     let mut server = Server::new(1, 1);
     let (_client, connection) = server.connect().await;
     let mut connection = connection.unwrap();
@@ -148,7 +149,7 @@ async fn a_client_without_a_request_is_closed_even_if_it_reads_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn reaching_and_leaving_the_limit_is_logged() {
+async fn the_limit_of_connections_is_logged_once_when_reached_and_once_when_slots_are_free_again() {
     let mut server = Server::new(8, 8);
     take_logged();
     let mut open = Vec::new();
@@ -175,7 +176,7 @@ async fn reaching_and_leaving_the_limit_is_logged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn too_many_pending_connections_are_logged_at_begin_and_end() {
+async fn too_many_pending_connections_are_logged_once_when_they_begin_and_once_when_they_end() {
     let mut server = Server::new(100, 4);
     take_logged();
     let mut pending = Vec::new();

@@ -34,7 +34,7 @@ pub struct Exchange {
     read_requested_again: Notify,
     /// Notified when a session waits for its start.
     session_waiting: Notify,
-    /// Whether sessions can start.
+    /// Whether sessions can start: a session is opened when its node connects, and starts when it may send messages.
     ready: watch::Sender<bool>,
     /// Failing watches, and the failures that were logged.
     watches: WatchHealth,
@@ -46,11 +46,11 @@ struct State {
     writes: PendingWrites,
     /// Objects whose profile must be read.
     pending_reads: ReadQueue<Key>,
-    /// Nodes whose session waits for its start.
+    /// Nodes whose session is open, but waits for its start, before which no message is sent.
     waiting_sessions: ReadQueue<String>,
     /// Names of rabbits and computes; `None` while unknown.
     nodes: Option<Nodes>,
-    /// Nodes whose session is notified of every change of their objects, their status included.
+    /// Nodes that wait for a job: their session is notified of every change of their objects, also of a changed status.
     job_watchers: BTreeSet<String>,
     /// Messages of failures that were logged since the last successful request.
     logged: BTreeSet<String>,
@@ -59,8 +59,8 @@ struct State {
 }
 
 impl State {
-    /// Sends an object to its node again if another client overwrote the status that the node reported. If this
-    /// status is not written yet, the writer compares the two instead.
+    /// Sends an object to its node again if another client overwrote the status that the node reported. Does nothing
+    /// while the node's report still waits to be written: that write replaces the stored status anyway.
     fn check_status(&mut self, key: &Key) {
         if !self.writes.has_status(key) {
             self.fanout.check_status(key);
@@ -68,7 +68,7 @@ impl State {
     }
 }
 
-/// The nodes of the system by kind. The kind of a node in neither set is unknown.
+/// The nodes of the system by kind. If a node is in neither set, its kind is unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Nodes {
     /// Names of nodes that the system's layout or the agent's hello message calls rabbits. The agents of rabbits
@@ -159,8 +159,8 @@ impl Exchange {
         }
     }
 
-    /// Requests the write of a node's report. Drops a report on an earlier version of the object:
-    /// a newer report follows.
+    /// Requests that a writer stores a node's report in the API. Drops a report on an earlier version of the object,
+    /// because the node will report on the current version too.
     pub fn report(&self, report: &MountReport) -> Result<(), InvalidStatus> {
         let key = Key::new(&report.namespace, &report.name);
         let mut state = self.lock();
@@ -177,9 +177,9 @@ impl Exchange {
         Ok(())
     }
 
-    /// Sets the names of rabbits and computes; `None` while unknown. The coordinator writes a refusal into
-    /// the status of an object that is sent to no node, except in namespaces of rabbits: the rabbits'
-    /// agents refuse objects themselves.
+    /// Sets the names of rabbits and computes; `None` while unknown. The names matter for invalid objects, which are
+    /// sent to no node: the coordinator writes the reason into their status, except in the Kubernetes namespaces of
+    /// rabbits, whose agents do so themselves.
     pub fn set_nodes(&self, nodes: Option<Nodes>) {
         let mut state = self.lock();
         if state.nodes != nodes {
@@ -215,8 +215,8 @@ impl Exchange {
             return false;
         };
         if object.older_than(&known) {
-            // The watch delivered a newer version while the write was running. The exchange did not compare the
-            // status of that version then, because the status could have come from the running write.
+            // The watch delivered a newer version while the write was running. The status of that version was not
+            // compared with the node's report then, because it could have come from the running write.
             self.review(&mut self.lock(), &key);
         } else {
             self.apply_mount(object);
@@ -246,7 +246,7 @@ impl Exchange {
         self.update_readiness(&mut state);
     }
 
-    /// Records that a watch fails. Logs the first failure, and each new reason.
+    /// Records that a watch fails. Logs the failure, unless the same failure was logged already.
     pub fn watch_failed(&self, kind: &str, trouble: &Trouble) {
         self.watches.failing(kind, trouble);
         self.update_readiness(&mut self.lock());

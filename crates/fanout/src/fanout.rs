@@ -2,12 +2,13 @@
 //!
 //! A node's queue holds names only; a message is built when the node is ready to read it. So a node always gets the
 //! newest version, and a slow node costs only the memory for the names of its objects. An object is sent again only
-//! when its [`Version`] or its profile changed. A new status or finalizer changes neither of these, so the
-//! coordinator's own writes cause no messages. Exception: if a status differs from the node's report, another client
-//! overwrote the status, and the object is sent once more.
+//! when its [`Version`] or its profile changed. A new status or finalizer changes neither the [`Version`] nor the
+//! profile, so the coordinator's own writes cause no messages. Exception: if a status differs from the node's report,
+//! another client overwrote the status, and the object is sent once more.
 //!
 //! Nothing is sent before ClientMounts and profiles were listed once; if a later list fails, the known objects stay.
-//! A session receives nothing before its start, for which the node's objects are listed after the session opened.
+//! A session is opened when its node connects, and starts later: the coordinator first lists the node's objects, and
+//! waits until its watch has delivered them. No message is sent before the start.
 
 mod listing;
 mod next;
@@ -94,8 +95,8 @@ impl Fanout {
         self.queues.get(node).is_some_and(|queue| queue.epoch == epoch)
     }
 
-    /// Records that the API refused the finalizer: the object is not sent, and the message `Synced` does
-    /// not wait for it.
+    /// Records that the API refused the finalizer or the status of an object: the object is not sent, and the message
+    /// `Synced` does not wait for the object.
     pub(crate) fn write_refused(&mut self, key: &Key) {
         if let Some(queue) = self.queues.get_mut(&key.namespace) {
             queue.unsent.remove(&key.name);

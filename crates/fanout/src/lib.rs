@@ -9,11 +9,11 @@
 //!
 //! Guarantees:
 //! * A node receives a ClientMount, even an invalid one, only after the object carries the finalizer.
-//! * A node receives the message `Synced` only after every object that existed when the node's session started, and
-//!   only once all pages of the lists were read.
+//! * A node receives the message `Synced` only after every object that existed when the node's session started. The
+//!   node may then treat objects that it has not received as nonexistent.
 //! * A node that connects may have newer objects from another coordinator. So this coordinator first lists the node's
-//!   objects again, and sends nothing until its watch has delivered all of them: a watch that is behind would revoke
-//!   messages of the other coordinator.
+//!   objects again, and sends nothing until its watch has delivered all of them. Otherwise it could send older
+//!   versions, and so undo what the other coordinator sent.
 //! * A write patches only fields that Warren owns, and only if their values change. Warren's own writes cause no
 //!   messages to nodes.
 //! * If another client overwrites the status that a node reported, the object is sent to that node once more.

@@ -69,7 +69,7 @@ pub struct ProfileObject {
 }
 
 impl MountObject {
-    /// Reads a ClientMount. The error names a field that every object of an API server has, and that is missing here.
+    /// Reads a ClientMount. Fails if a field is missing that every API server sets; the error names the field.
     pub fn read(mut object: DynamicObject) -> Result<Self, String> {
         let (key, resource_version) = identity("ClientMount", &mut object)?;
         let json = json(&object);
@@ -116,11 +116,12 @@ impl MountObject {
     /// Returns whether the finalizer may be removed although the node is not connected: the object is deleted, and
     /// its status proves that the node has unmounted the object's storage.
     ///
-    /// The status is proof because of two rules. First, a report is written only to the generation that the node
-    /// reported on: a patch names the resourceVersion, and the writer drops a status for another generation. Second,
-    /// before a coordinator sends a node an object that may be mounted, the coordinator writes a status that no
-    /// longer says unmounted. An agent in direct mode does the same, and so does the Go daemon, which resets the
-    /// status first. So the object cannot be mounted while the status says unmounted.
+    /// The status is proof because of two rules. First, a node's report is stored only while the object still has the
+    /// generation that the node reported on: a patch names the resourceVersion, and the writer drops a status for
+    /// another generation. Second, before a coordinator sends a node an object that may be mounted, the coordinator
+    /// replaces a status that says "unmounted". An agent in direct mode (without a coordinator) replaces it too, and so
+    /// does the Go daemon, the predecessor of Warren's agent. So the object cannot be mounted while the status says
+    /// "unmounted".
     pub(crate) fn is_provably_unmounted(&self) -> bool {
         self.version.deleting
             && self.has_finalizer()
@@ -154,8 +155,7 @@ impl MountObject {
 }
 
 impl ProfileObject {
-    /// Reads an NnfStorageProfile. The error names a field that every object of an API server has, and
-    /// that is missing here.
+    /// Reads an NnfStorageProfile. Fails if a field is missing that every API server sets; the error names the field.
     pub fn read(mut object: DynamicObject) -> Result<Self, String> {
         let (key, resource_version) = identity("NnfStorageProfile", &mut object)?;
         Ok(Self { key, resource_version, json: json(&object) })
@@ -221,13 +221,13 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn versions_compare_as_numbers() {
+    fn of_two_versions_of_one_object_the_one_with_the_smaller_revision_is_older() {
         assert!(mount("n1", "a", 1, 9).older_than(&mount("n1", "a", 1, 10)));
         assert!(!mount("n1", "b", 1, 9).older_than(&mount("n1", "a", 1, 10)));
     }
 
     #[test]
-    fn missing_profile_label_is_named() {
+    fn the_error_for_a_missing_profile_label_names_the_label() {
         let mut object = mount("n1", "a", 1, 1);
         assert_eq!(object.profile().unwrap(), Key::new("default", "pinned"));
         object.version.labels.remove(label::PINNED_PROFILE_NAME);

@@ -24,7 +24,7 @@ struct Pending {
     /// The status that the node reported, or a refusal.
     status: Option<Value>,
     /// `metadata.generation` that the status describes. If the object has another generation by now, the status is
-    /// dropped: a newer report follows.
+    /// dropped, because the node will report on the new generation too.
     generation: i64,
     /// Wakes the writer, which waits after a refusal.
     notify: Arc<Notify>,
@@ -209,7 +209,7 @@ fn write(object: &MountObject, pending: &Pending) -> Option<Write> {
         return Some(patch(object, WriteKind::AddFinalizer, add_finalizer(object)));
     }
     let releasing = pending.remove_finalizer && object.version.deleting && object.has_finalizer();
-    // The removal of the last finalizer deletes the object: a status that is written before would be lost.
+    // The removal of the last finalizer deletes the object, so a status that is written just before is useless.
     let skips_status = releasing && object.has_no_other_finalizer();
     let is_current = pending.generation == object.version.generation;
     if let Some(status) = pending.status.as_ref().filter(|_| is_current && !skips_status) {
@@ -266,9 +266,9 @@ fn remove_finalizer(object: &MountObject) -> Vec<Value> {
     vec![json!({"op": "replace", "path": "/metadata/finalizers", "value": others})]
 }
 
-/// Builds a patch that the API server refuses if the object has changed: the patch replaces `resourceVersion` by the
-/// value that it had, to which the server answers 409 after a change. The answer to a failed `test` operation would
-/// be 422, as to an invalid patch.
+/// Builds a patch that the API server refuses if the object has changed: the patch contains the resourceVersion from
+/// which it was made, and the server answers 409 if the object has another resourceVersion. The operation `test` cannot
+/// replace this: if it fails, the server answers 422, and the writer could not distinguish this from an invalid patch.
 fn patch(object: &MountObject, kind: WriteKind, mut operations: Vec<Value>) -> Write {
     operations.insert(
         0,

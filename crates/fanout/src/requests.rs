@@ -27,8 +27,8 @@ impl Backoff {
     }
 }
 
-/// Awaits a request for at most [`REQUEST_TIMEOUT`]: an API server may die after it has read the request,
-/// and would never answer.
+/// Awaits a request for at most [`REQUEST_TIMEOUT`]: an API server that dies after it has read the request never
+/// answers.
 pub(crate) async fn with_timeout<T>(
     request: impl Future<Output = kube::Result<T>>,
 ) -> kube::Result<T> {
@@ -38,8 +38,8 @@ pub(crate) async fn with_timeout<T>(
     })
 }
 
-/// Starts a task for every item that `next` yields, until this future is dropped. A panic in a task becomes a panic
-/// of the caller: the tasks are not awaited elsewhere.
+/// Starts a task for every item that `next` yields, until this future is dropped. If a task panics, this function
+/// panics too, because no other code would notice.
 pub(crate) async fn for_each<T, N, F>(next: impl Fn() -> N, work: impl Fn(T) -> F)
 where
     N: Future<Output = T>,

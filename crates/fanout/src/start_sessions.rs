@@ -1,9 +1,9 @@
 //! Starts sessions: lists a node's ClientMounts from the API before the node receives any message.
 //!
 //! The node may have been connected to another coordinator, whose watch was further ahead. If the node now received
-//! an older set of objects, it would unmount newer mounts, and would mount again the mounts that it has unmounted
-//! since. So the coordinator lists the node's namespace after the node connected, and sends nothing to the node until
-//! the watch knows all objects of that list.
+//! an older set of objects, it would unmount newer mounts, and would mount again what it has already unmounted. So the
+//! coordinator lists the ClientMounts in the node's Kubernetes namespace after the node has connected, and sends
+//! nothing to the node until the watch knows all objects of that list.
 
 use std::sync::Arc;
 

@@ -19,7 +19,7 @@ use crate::watch::resource;
 
 /// Number of parallel writes: enough for an API server to commit them in groups.
 const WRITERS: usize = 64;
-/// Number of conflicts in a row on one object up to which the writer retries without a delay.
+/// Number of conflicts in a row on one object after which the writer no longer retries at once, but after a delay.
 const CONFLICTS_AT_ONCE: u32 = 5;
 
 /// Sends pending writes, until this future is dropped.
@@ -70,8 +70,8 @@ impl Writer {
     /// Waits after a failed write until the next attempt makes sense.
     async fn handle_failure(&mut self, write: &Write, error: &kube::Error) {
         match Failure::classify(error) {
-            // The writer tries again: while the CRD is being replaced, the API has no objects of the kind. If the
-            // object is gone, the watch reports the deletion.
+            // A 404 does not prove that the object is gone: while the CRD is being replaced, the API has no objects of
+            // the kind. So the writer tries again, until the watch reports the deletion.
             Failure::NotFound => {
                 let longest = self.backoff.next();
                 self.until_changed(longest).await;
@@ -123,7 +123,7 @@ impl Writer {
 
     /// Waits until the object changes, for at most `longest`.
     async fn until_changed(&self, longest: Duration) {
-        // The writer tries again, whether the object has changed or the time has passed.
+        // A timeout is no error: the writer tries again in both cases.
         let _ = timeout(longest, self.exchange.changed(&self.key)).await;
     }
 

@@ -8,7 +8,7 @@ use thiserror::Error;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::time::timeout;
 
-/// Longest time that a piece of the body waits for its reader; then the body ends.
+/// Longest time that a piece of the body waits until the client reads it. After this time the body ends.
 pub(crate) const STALLED: Duration = Duration::from_secs(60);
 
 /// Size of a piece, in bytes. While a client reads nothing, the transport buffers one piece for each
@@ -42,7 +42,7 @@ enum Kind {
 pub struct Stalled;
 
 impl Body {
-    /// Makes the body of an answer. A long answer is cut into pieces, so that it leaves memory as the client reads it.
+    /// Makes the body of an answer. A long answer is cut into pieces, so that its memory can be freed piece by piece.
     pub(crate) fn whole(bytes: impl Into<Bytes>) -> Self {
         let bytes = bytes.into();
         if bytes.len() <= PIECE {
@@ -52,9 +52,9 @@ impl Body {
         Self(Kind::Pieces(spawn_feed(pieces(bytes)), length))
     }
 
-    /// Makes a body of a watch's events. One piece is encoded before the client asks for it. The body ends
-    /// early when the client stops reading the stream but keeps its connection open: a client must not keep
-    /// objects in memory for ever.
+    /// Makes a body of a watch's events. One event is encoded before the client asks for it. If the client stops
+    /// reading but keeps its connection open, the body ends after [`STALLED`]: a client must not keep objects in memory
+    /// for ever.
     pub(crate) fn events(events: impl Stream<Item = Bytes> + Send + 'static) -> Self {
         Self(Kind::Events(spawn_feed(events)))
     }
@@ -145,7 +145,7 @@ mod tests {
     const SHORT: Duration = Duration::from_millis(20);
 
     #[tokio::test]
-    async fn a_reader_that_stops_gets_no_more_events() {
+    async fn after_a_reader_has_stopped_for_the_time_limit_no_more_events_are_encoded() {
         let (sender, mut reader) = mpsc::channel(1);
         let endless = futures::stream::repeat(Bytes::from_static(b"event"));
         let feeding = tokio::spawn(feed(endless, sender, SHORT));

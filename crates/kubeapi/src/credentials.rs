@@ -24,10 +24,10 @@ const YEARS: i16 = 10;
 /// Remaining validity, in seconds, below which a certificate is replaced at start: two years, so that no run of the
 /// server outlives its certificate.
 const RENEW: i64 = 2 * 365 * 24 * 3600;
-/// Year from which every certificate is valid. It is long ago: the clock may be ahead when a certificate is created,
-/// and a certificate must not lie in the future once the clock is corrected.
+/// Year from which every certificate is valid. It is long ago on purpose: the clock may be ahead when a certificate is
+/// created, and the certificate must still be valid once the clock is corrected.
 const FIRST_YEAR: i32 = 2020;
-/// First second of 2026 in unix time, the year of this program: a clock that shows an earlier time is wrong.
+/// First second of 2026 in unix time. This program was written in 2026, so a clock that shows an earlier time is wrong.
 const THIS_PROGRAM: i64 = 1_767_225_600;
 
 #[derive(Debug, Error)]
@@ -51,15 +51,15 @@ pub struct Credentials {
     ca_key: String,
     certificate: String,
     key: String,
-    /// Unix time at which the CA expires; the field `expires` has that of the server's certificate.
+    /// Unix time at which the CA's certificate expires.
     ca_expires: i64,
     expires: i64,
 }
 
 impl Credentials {
-    /// Reads the credentials in `directory`, or creates them. They stay the same across restarts, with the exception
-    /// that a certificate for another address, or a certificate that expires within two years, is replaced. The new
-    /// certificate is signed by the same CA, so that kubeconfig files stay valid, unless the CA itself expires soon.
+    /// Reads the credentials in `directory`, or creates them. Replaces the server's certificate if it is for another
+    /// address, or expires within two years; the same CA signs the new certificate, so that kubeconfig files stay
+    /// valid. If the CA itself expires within two years, creates all credentials anew.
     pub fn load_or_create(directory: &Path, server: SocketAddr) -> Result<Self, CredentialsError> {
         let path = directory.join(FILE);
         let credentials = match fs::read(&path) {
@@ -146,8 +146,8 @@ impl Credentials {
         })
     }
 
-    /// Writes a kubeconfig with which kubectl reaches this server: mode 0600, replaced as a whole. A file that has this
-    /// content already is not written again: a start must not fail on a full disk when there is nothing to write.
+    /// Writes a kubeconfig with which kubectl reaches this server, with mode 0600. Does not write a file that already
+    /// has this content and mode, so that a start does not fail on a full disk for no reason.
     pub fn write_kubeconfig(&self, path: &Path) -> Result<(), CredentialsError> {
         let ca = STANDARD.encode(&self.ca_certificate);
         let server = SocketAddr::new(reachable(self.server.ip()), self.server.port());

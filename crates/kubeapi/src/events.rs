@@ -1,5 +1,5 @@
-//! Deletes Events after an hour, as kube-apiserver does (`--event-ttl`). A later Event triggers the deletion,
-//! so no timer runs.
+//! Deletes Events after an hour, as kube-apiserver does (`--event-ttl`). The deletion is part of a later write, so no
+//! timer runs.
 
 use crate::object::{Key, Object};
 use crate::registry::Definition;

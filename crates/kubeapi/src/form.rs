@@ -15,7 +15,7 @@ pub(crate) enum Form {
     Metadata,
 }
 
-/// The part of the object that a table row carries besides its cells (`includeObject`).
+/// The part of the object that a table row contains in addition to its cells (`includeObject`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Include {
     None,

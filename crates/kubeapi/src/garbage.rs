@@ -1,7 +1,8 @@
 //! Garbage collection: deletes the dependents of deleted owners, the content of a deleted namespace and the objects
 //! of a deleted CRD.
 //!
-//! Garbage collection runs inside the write that causes it: a crash cannot leave half of it done, and no thread polls.
+//! Garbage collection is part of the commit that causes it. So a crash cannot leave it half done, and no thread has to
+//! look for garbage.
 
 use crate::object::{FOREGROUND, Key, ORPHAN, Object, Owner, Stored};
 use crate::registry::{Definition, builtin, crd};
@@ -12,8 +13,8 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Collects the garbage that the batch's events from `index` on leave, and the garbage that the collection itself
-/// leaves. Fails only when a stored object does not decode.
+/// Deletes the objects that became garbage by the batch's events from `index` on. These deletions are events of the
+/// batch too, and may cause more garbage, which is also deleted. Fails only if a stored object does not decode.
 pub(crate) fn collect_garbage(batch: &mut Batch<'_>, mut index: usize) -> Result<(), Status> {
     while let Some(event) = batch.events().get(index).cloned() {
         index += 1;
@@ -88,8 +89,8 @@ fn is_foreground(stored: &Stored) -> Result<bool, Status> {
     Ok(stored.deleting && stored.decode()?.has_finalizer(FOREGROUND))
 }
 
-/// Deletes an object whose owners are all deleted or being deleted. While an object has a living owner, only its
-/// references to the other owners are removed.
+/// Deletes an object whose owners are all absent or being deleted. If one owner remains, only removes the references to
+/// the owners that are absent or being deleted.
 fn collect(batch: &mut Batch<'_>, key: &Key) -> Result<(), Status> {
     let Some(stored) = batch.get(key) else { return Ok(()) };
     if stored.deleting || stored.owners.is_empty() {
@@ -113,8 +114,9 @@ fn collect(batch: &mut Batch<'_>, key: &Key) -> Result<(), Status> {
     drop_owners(batch, key, |uid| gone.iter().any(|owner| owner == uid))
 }
 
-/// Returns whether an object whose owner waits for its deletion should in turn wait for its own dependents. Returns
-/// false if one of the dependents is itself an owner that waits for dependents: the two could wait for each other.
+/// Returns whether an object, for whose deletion its owner waits, should in turn wait for its own dependents. Returns
+/// false if one of its dependents is being deleted in the foreground: the object and its dependent could then wait for
+/// each other for ever.
 fn may_wait(batch: &Batch<'_>, stored: &Stored) -> Result<bool, Status> {
     let dependents = batch.dependents(&stored.uid);
     for dependent in dependents.iter().filter_map(|key| batch.get(key)) {
@@ -142,7 +144,7 @@ fn present_owner(batch: &Batch<'_>, dependent: &Key, owner: &Owner) -> Option<Ke
     (found.uid == owner.uid).then_some(key)
 }
 
-/// Ends the foreground deletion of each owner that waited for this object alone.
+/// Ends the foreground deletion of each owner that waits for no dependent but this object.
 fn release_owners(batch: &mut Batch<'_>, key: &Key, owners: &[Owner]) -> Result<(), Status> {
     for owner in owners {
         if let Some(owner) = present_owner(batch, key, owner) {

@@ -9,21 +9,21 @@
 //! Guarantees
 //! * A write that was answered is on stable storage; a write that failed changed nothing that a client can see.
 //! * Every change has its own resourceVersion. A watch that resumes from a resourceVersion sees each later change once,
-//!   also after a restart of the server; when the log of changes no longer reaches back to that resourceVersion, the
-//!   watch gets a 410.
+//!   also after a restart of the server. If the log of changes no longer reaches back to this resourceVersion, the
+//!   server answers 410.
 //! * The commit that deletes an owner, namespace or CRD also deletes its dependents.
 //! * The server refuses a store file that is damaged, or that has lost an answered write; the error names the file. If
 //!   the file is intact but one object in it cannot be decoded, only that object is missing, and a log line names it.
 //! * `/backup`, which kube-apiserver does not have, returns all stored objects at one revision.
 //! * Nothing polls: without requests and changes no thread wakes.
-//! * A panic of the writer thread ends the process, whatever the build profile: after a restart the server has every
-//!   acknowledged write.
+//! * A panic of the writer thread ends the process in every build profile. After a restart the server has every write
+//!   that it answered.
 //!
 //! Admission
 //! * An [`Admission`] completes new objects, and admits or refuses changes, where kube-apiserver calls webhooks.
-//! * `kubeapi` evaluates no CEL: the CRDs from `api::crd_values` have no rules, and the admission functions enforce the
-//!   rules in Rust. Clusters get the CRDs with rules (`api::ruled_crd_values`). The same test vectors test the rules in
-//!   CEL and the rules in Rust.
+//! * `kubeapi` evaluates no CEL. Its CRDs (`api::crd_values`) contain no CEL rules; the admission functions enforce the
+//!   same rules in Rust. Clusters get CRDs with CEL rules (`api::ruled_crd_values`). The same test vectors test the
+//!   rules in CEL and in Rust.
 //!
 //! Assumptions
 //! * One process owns the directory; every client that reaches the service may do everything.
@@ -141,7 +141,7 @@ impl Api {
     /// fsyncs. Needs no async runtime, but the caller may be an async task.
     ///
     /// # Errors
-    /// [`OpenError`] when the directory or the store cannot be used, or a CRD asks for what this server cannot do.
+    /// If the directory or the store cannot be used, or if a CRD needs a feature that this server does not have.
     pub fn open(config: Config) -> Result<Self, OpenError> {
         let directory = config.directory;
         make_directory(&directory)
@@ -176,8 +176,8 @@ impl Api {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or("?");
         let what = format!("{} {}", text("/kind"), text("/metadata/name"));
         let failed = |source: Status| OpenError::Install { what: what.clone(), source };
-        // A channel of the standard library, not of tokio: the caller of `open` may be an async task, and tokio's
-        // channels report "not ready" to a task that has run for long without yielding.
+        // Uses a channel of the standard library: the caller of `open` may be an async task, and tokio's channels
+        // report "not ready" to a task that has run for long without yielding.
         let (reply, answer) = mpsc::sync_channel(1);
         let apply =
             Box::new(move |batch: &mut store::Batch<'_>| verbs::install::install(batch, object));

@@ -144,7 +144,7 @@ impl Object {
         }
     }
 
-    /// Drops the empty maps and lists of metadata, which Go treats as absent: comparisons must treat both the same.
+    /// Drops empty maps and lists of metadata, so that they compare as equal to absent ones, as in Go.
     pub(crate) fn drop_empty_metadata(&mut self) {
         let meta = &mut self.meta;
         meta.labels.take_if(|labels| labels.is_empty());

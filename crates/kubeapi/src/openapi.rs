@@ -1,5 +1,5 @@
-//! OpenAPI v3: an index, and one document for each group and version. From these documents kubectl reads the fields of
-//! a kind (`kubectl explain`), and that the server validates fields itself.
+//! OpenAPI v3: an index, and one document for each group and version. kubectl reads the fields of a kind from these
+//! documents (`kubectl explain`), and learns from them that the server validates fields itself.
 
 use crate::registry::{Definition, Registry, Version, discovery};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;

@@ -1,4 +1,4 @@
-//! The parts of a request around its object: query options, accepted forms, the body.
+//! Parses the parts of a request other than its path: query options, accepted forms, the body.
 
 mod protobuf;
 
@@ -69,8 +69,8 @@ impl Query {
         self.flag("watch") == Some(true)
     }
 
-    /// Checks the `resourceVersion` of a get, which is the oldest revision that the client accepts. This server always
-    /// answers with the latest revision, so the number has no other effect.
+    /// Checks the syntax of the `resourceVersion` of a get, which is the oldest revision that the client accepts. The
+    /// number itself has no effect, because this server always answers with the latest revision.
     pub(crate) fn revision(&self) -> Result<(), Status> {
         self.get("resourceVersion").map_or(Ok(()), |text| Status::read_revision(text).map(drop))
     }

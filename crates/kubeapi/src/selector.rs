@@ -61,7 +61,8 @@ impl FieldTest {
     fn parse(part: &str) -> Result<Self, Status> {
         let split = [("!=", false), ("==", true), ("=", true)].into_iter();
         let split = split.filter_map(|(by, equal)| Some((part.split_once(by)?, equal))).next();
-        // Kubernetes escapes these two characters by a backslash; no value of a selectable field contains them.
+        // Refuses a value with `=` or a backslash. In Kubernetes a client writes a backslash before these characters;
+        // this server has no such escapes, because no value of a selectable field contains these characters.
         let plain = split.filter(|((_, value), _)| !value.contains(['=', '\\']));
         let ((field, value), equal) = plain.ok_or_else(|| {
             Status::bad_request(format!("field selector: {part:?} is no condition on a field"))

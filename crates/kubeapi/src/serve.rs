@@ -17,8 +17,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio_io_timeout::TimeoutStream;
 
-/// Limits of each listener. A connection without a request is closed after a while. On TCP a request without the token
-/// does not keep its connection open: otherwise any host that can connect could occupy all slots.
+/// Limits of each listener. A connection that makes no request is closed after a while. On TCP, so is a connection
+/// whose requests all lack the token: otherwise any host that can connect could occupy all slots.
 const LIMITS: Limits = Limits {
     connections: 1024,
     pending: 256,

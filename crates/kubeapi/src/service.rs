@@ -111,8 +111,8 @@ impl ApiService {
         let (method, headers, query) =
             (&parts.method, &parts.headers, Query::parse(parts.uri.query()));
         let form = request::accepted(headers, &query)?;
-        // A path without a namespace lists a namespaced kind's objects in all namespaces; every write needs a
-        // namespace.
+        // For a namespaced kind, a path without a namespace stands for the objects of all namespaces. Such a path can
+        // be listed, but every write needs a namespace.
         let definition = &resource.definition;
         let everywhere = definition.namespaced && target.namespace.is_none();
         let clearable = !everywhere && &*definition.id != builtin::NAMESPACES;

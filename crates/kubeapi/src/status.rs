@@ -96,9 +96,9 @@ impl Status {
         Self::new(405, "MethodNotAllowed", why)
     }
 
-    /// Parses the resourceVersion of a get, a watch or an object. Answers 500 without a reason for a text that is no
-    /// number, as kube-apiserver does: its storage layer parses the number, and the storage layer's errors have no
-    /// reason. A list, which does not use this function, answers 400.
+    /// Parses the resourceVersion of a get, a watch or an object. A text that is no number gets the code 500 without a
+    /// reason, as from kube-apiserver, whose storage layer parses the number and gives no reasons. Lists do not use
+    /// this function: they answer 400.
     pub(crate) fn read_revision(text: &str) -> Result<u64, Self> {
         text.parse().map_err(|_| Self::new(500, "", format!("{text:?} is no resourceVersion")))
     }

@@ -82,7 +82,7 @@ impl Target {
         }
     }
 
-    /// Answers 400 for an object without a name, or whose name or namespace is not the path's.
+    /// Answers 400 for an object without a name, and for an object whose name or namespace differs from the path's.
     fn check_identity(&self, object: &Object) -> Result<(), Status> {
         let (here, there) = (self.name.as_deref().unwrap_or_default(), object.name());
         if here != there {

@@ -109,7 +109,7 @@ impl Writer {
             return;
         };
         let stored = if code == 404 { 0 } else { count(&found) };
-        // The answer to one stored write may have been lost in the crash.
+        // The server may have stored one write more than this client knows, because the answer was lost in the crash.
         let range = self.acknowledged..=self.acknowledged + 1;
         assert!(
             range.contains(&stored),
@@ -185,7 +185,7 @@ impl Watcher {
 }
 
 #[tokio::test]
-async fn no_acknowledged_write_is_lost_and_no_event_is_skipped() {
+async fn kills_of_the_server_lose_no_acknowledged_write_and_no_event() {
     let rounds: u32 = std::env::var(ROUNDS).map_or(200, |rounds| rounds.parse().unwrap());
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
@@ -201,7 +201,7 @@ async fn no_acknowledged_write_is_lost_and_no_event_is_skipped() {
     for round in 0..rounds {
         let child = RefCell::new(start(directory).await);
         let left = Cell::new(1 + round * 7 % 40);
-        // The kill arrives in the middle of the other clients' requests.
+        // Kills the server after a number of acknowledged writes, while the other writers wait for answers.
         let acknowledge = || {
             left.set(left.get().saturating_sub(1));
             if left.get() == 0 {

@@ -1,6 +1,6 @@
 //! Tests with a real kubectl, which reaches the server over TLS with the kubeconfig that the server wrote.
 //!
-//! `KUBEAPI_KUBECTL` is the path of kubectl, so that the tests can run with other versions, from 1.27 on.
+//! `KUBEAPI_KUBECTL` is the path of the kubectl to use. The tests pass with kubectl 1.27 and later versions.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

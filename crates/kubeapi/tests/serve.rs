@@ -1,5 +1,5 @@
-//! Tests of the unix socket: which clients may connect, how watches end when the server stops, and that the idle
-//! server does not wake.
+//! Tests of the unix socket: which users may connect, how watches end when the server stops, and that a server without
+//! requests uses no processor time.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -24,7 +24,7 @@ const PEER: &str = "KUBEAPI_TEST_PEER";
 const FOREIGN: u32 = 65534;
 
 #[tokio::test]
-async fn watches_end_when_the_socket_closes() {
+async fn a_stopping_server_ends_its_watches_with_a_bookmark() {
     let directory = tempfile::tempdir().unwrap();
     let api = Api::open(Config::new(directory.path().join("store"))).unwrap();
     let socket = directory.path().join("socket");
@@ -101,7 +101,7 @@ async fn answer_to_foreign_client(allowed: Vec<u32>) -> String {
 }
 
 #[tokio::test]
-async fn a_foreign_user_is_refused_unless_listed() {
+async fn another_user_may_connect_only_if_its_uid_is_listed() {
     if !gate::root() {
         return;
     }
@@ -139,8 +139,8 @@ fn context_switches(child: &Child) -> u64 {
 }
 
 #[tokio::test]
-async fn a_server_at_rest_does_not_wake() {
-    /// Long enough to catch a timer of any reasonable period.
+async fn the_threads_of_a_server_without_requests_never_run() {
+    /// Longer than the period of any timer that the server might have by mistake.
     const WINDOW: Duration = Duration::from_secs(5);
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("socket");
@@ -156,8 +156,8 @@ async fn a_server_at_rest_does_not_wake() {
     let response = sender.send_request(request.body(Empty::<Bytes>::new()).unwrap()).await.unwrap();
     let mut body = response.into_body();
     body.frame().await.unwrap().unwrap();
-    // On a busy machine the server may finish its work on an answer a moment after the client has read it, and so wake
-    // in some windows. A server with a timer wakes in every window.
+    // On a busy machine the server may still run for a moment after the client has read the answer, so the test accepts
+    // context switches in some windows. A server with a timer would run in every window.
     let mut woken = Vec::new();
     for _ in 0..4 {
         let before = context_switches(&server);

@@ -15,7 +15,8 @@ use crate::failure::Failure;
 /// If no daemon listens on the socket. `remedy` is the advice for the user in this case.
 pub async fn channel_over_unix(path: &Path, remedy: &str) -> Result<Channel, Failure> {
     let stream = connect(path, remedy).await?;
-    // Gives tonic the connection that was made above, and no second connection: a lost connection is not replaced.
+    // The connector returns the connection that was made above. A second call returns an error, so tonic does not
+    // replace a lost connection.
     let mut stream = Some(TokioIo::new(stream));
     // tonic requires an address, but the connector ignores it: the socket is connected already.
     let endpoint = Endpoint::from_static("http://warren");
@@ -28,7 +29,8 @@ pub async fn channel_over_unix(path: &Path, remedy: &str) -> Result<Channel, Fai
     })
 }
 
-/// Checks that a daemon listens on the socket, so that a plain error appears before the first request.
+/// Checks that a daemon listens on the socket. A caller does this before its first request, because the error of a
+/// failed request is harder to read.
 pub async fn probe(path: &Path, remedy: &str) -> Result<(), Failure> {
     connect(path, remedy).await.map(drop)
 }

@@ -1,8 +1,8 @@
 //! Writes the environment of a job to a file that a shell may source.
 //!
-//! Each line is `KEY='value'`, quoted so that a shell runs no part of a value. The program writes the file under
-//! another name, changes its owner to the job's user, and renames it. So readers see only the complete file, and a
-//! symbolic link at the path is replaced, not followed.
+//! Each line is `KEY='value'`, quoted so that a shell runs no part of a value. The program writes a file under a
+//! temporary name, changes its owner to the job's user, and renames it to the final path. So readers see only the
+//! complete file, and a symbolic link at the path is replaced, not followed.
 
 use std::collections::BTreeMap;
 use std::fs::Permissions;
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_is_private_to_its_owner_and_replaces_a_link() {
+    fn the_file_has_mode_0600_and_the_given_owner_and_replaces_a_symbolic_link() {
         let directory = tempfile::tempdir().unwrap();
         let (path, other) = (directory.path().join("env"), directory.path().join("other"));
         fs::write(&other, "mine").unwrap();
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_write_leaves_the_old_file() {
+    fn after_a_failed_write_the_old_file_stays_and_no_temporary_file_is_left() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("missing/env");
         assert!(write(&path, &env(&[("A", "1")]), None).is_err());

@@ -16,16 +16,16 @@ pub enum Exit {
     Usage = 2,
     /// The work is not finished, or is not possible now: a retry may help.
     Retryable = 3,
-    /// A failure of a node; a retry fails too until the cause is mended.
+    /// A node failed. A retry is useless until the cause is mended.
     NodeFault = 4,
-    /// A failure of storage, or a refusal by an agent; a retry fails too until the cause is mended.
+    /// Storage failed, or an agent refuses the request. A retry is useless until the cause is mended.
     StorageFault = 5,
     /// SIGINT or SIGTERM ended the verb, or the job whose mounts it waited for is over.
     Cancelled = 6,
     /// The coordinator or the API cannot be reached.
     Unreachable = 7,
-    /// The agent of this node cannot be reached, or does not answer. No [`Verdict`] corresponds to this status,
-    /// because agents report verdicts.
+    /// The agent of this node cannot be reached, or does not answer. There is no [`Verdict`] with this number, because
+    /// verdicts come from agents.
     NoAgent = 8,
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::exit::Exit;
 
-/// Remedy when the user may not open a unix socket.
+/// Remedy when the user has no permission to connect to a unix socket.
 const LOCKED: &str = "only root and the daemon's own user may use the socket: run the command with sudo, or as that user";
 /// Remedy when the server closed the connection.
 const CLOSED: &str = "the server closed the connection: a unix socket accepts only root and the daemon's own user (run the command with sudo); for another cause see the daemon's log";
@@ -99,8 +99,8 @@ impl Failure {
         self
     }
 
-    /// Returns the message without colour. All lines but the first are indented, so that users do not mistake the text
-    /// of another program for a message of this program.
+    /// Returns the message without colour. All lines but the first are indented: a text that another program wrote may
+    /// contain line breaks, and must not look like a message of this program.
     pub fn text(&self) -> String {
         let more = || (!self.details.is_empty()).then(|| MORE.to_owned());
         self.lines(self.remedy.clone().or_else(more))

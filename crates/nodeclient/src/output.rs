@@ -1,6 +1,6 @@
-//! Prints results to standard output, progress and failures to standard error; no other file prints. Colour appears
-//! only on a terminal, unless NO_COLOR is set (no-color.org). Control characters are printed as escapes: any user may
-//! write them into files and objects, and a terminal would execute them.
+//! Prints results to standard output, and progress and failures to standard error. Only this module prints. Colour
+//! appears only on a terminal, and only if NO_COLOR is not set (no-color.org). Control characters are printed as
+//! escapes: any user may write them into files and objects, and a terminal would execute them.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -94,8 +94,8 @@ impl Output {
         self.say("note", line);
     }
 
-    /// Prints a text of many lines, or an object as JSON, to standard error: standard output belongs to the command
-    /// that `warren run` runs.
+    /// Prints a text of many lines, or an object as JSON, to standard error. `warren run` uses this, because there the
+    /// command that it runs writes to standard output.
     pub fn text_beside(self, text: &str) {
         self.write(&escaped(text, "\n"));
     }

@@ -49,8 +49,8 @@ fn to_exit(output: Output, work: impl Future<Output = Result<Exit, Failure>>) ->
     }
 }
 
-/// Runs a verb on a separate thread, so that a signal ends the verb also while it blocks on standard input, a
-/// pipe or its output.
+/// Runs a verb on a separate thread, so that a signal can end the verb even while it blocks on standard input, a pipe
+/// or its output.
 async fn interruptible<F>(work: impl FnOnce() -> F + Send + 'static) -> Result<Exit, Failure>
 where
     F: Future<Output = Result<Exit, Failure>>,
@@ -76,7 +76,7 @@ where
         _ = terminated.recv() => "ended by SIGTERM",
     };
     drop(keep_running);
-    // The time-out passes if the verb blocks in a read or write.
+    // A verb that blocks in a read or write does not end in this time; it is left behind when the process exits.
     let _ = timeout(LAST_MOMENT, verb).await;
     Err(Failure::new(Exit::Cancelled, why))
 }

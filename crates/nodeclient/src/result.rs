@@ -105,7 +105,7 @@ pub(crate) fn mounts_json(mounts: &[MountLine]) -> Vec<Value> {
     mounts.iter().map(mount).collect()
 }
 
-/// Returns the job as JSON, except for its environment, which no other program than the job may read.
+/// Returns the job as JSON, without its environment, which only the job itself may read.
 pub(crate) fn job_json(state: &JobState) -> Value {
     let knowledge = match state.knowledge() {
         Knowledge::Known => "known",

@@ -8,8 +8,8 @@ use storage::desired::MountPoint;
 use super::{Object, Objects};
 
 impl Objects {
-    /// Returns whether an object is invalid, or one of its mounts is: an earlier version may have had mounts that this
-    /// version does not name.
+    /// Returns whether an object or one of its mounts is invalid. Such an object may have mounts whose paths the agent
+    /// cannot tell: those that an earlier, valid version named.
     pub(in crate::agent) fn may_have_unnamed_mounts(&self, uid: &str) -> bool {
         let units = self.known.get(uid).map(|object| &object.units);
         units.is_some_and(|units| {

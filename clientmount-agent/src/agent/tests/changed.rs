@@ -110,7 +110,7 @@ async fn a_restarted_agent_unmounts_mounts_that_were_dropped_before_its_start() 
     }
 }
 
-/// The mount at a requested path may belong to another object, which had the path all the time.
+/// The object that drops the path never had a mount there: the mount belongs to the first object.
 #[tokio::test]
 async fn a_mount_stays_when_an_object_that_waited_for_its_path_drops_that_path() {
     let mut node = Node::start(Chassis::new(2));
@@ -137,7 +137,7 @@ fn desired(object: &ClientMount) -> LinkEvent {
 /// If the agent forgot that it has unmounted the dropped mount, it would run that mount's hooks again, beneath the
 /// mount that is now at the same path.
 #[tokio::test]
-async fn a_dropped_mount_is_unmounted_only_once_even_if_its_object_changes_meanwhile() {
+async fn a_dropped_mount_is_unmounted_only_once_if_its_object_changes_during_the_unmount() {
     let mut profile = profile();
     let commands = &mut profile.spec.data.xfs_storage.file_system_commands.compute_commands;
     commands.user_commands.pre_unmount = vec!["/site/preUnmount".into()];
@@ -177,7 +177,7 @@ async fn a_dropped_mount_is_unmounted_only_once_even_if_its_object_changes_meanw
 }
 
 #[tokio::test]
-async fn an_object_whose_node_was_changed_is_not_released_while_it_is_mounted() {
+async fn an_object_whose_spec_node_changed_is_not_released_until_its_mount_is_unmounted() {
     let (chassis, now) = (Chassis::new(1), Instant::now());
     let object = chassis.object_with(&[("a", 0)]);
     let mut agent = agent_with(&chassis, &object);
@@ -253,7 +253,8 @@ async fn a_mount_dropped_before_a_start_is_not_unmounted_while_its_device_is_in_
 /// The new agent has received neither the object's earlier mounts nor the name of its earlier node: only
 /// the record has them.
 #[tokio::test]
-async fn an_object_moved_to_another_node_before_a_start_is_released_only_after_its_dropped_mount() {
+async fn a_restarted_agent_releases_an_object_of_another_node_only_after_its_recorded_mount_is_gone()
+ {
     let (chassis, now) = (Chassis::new(2), Instant::now());
     work(&mut agent_with(&chassis, &chassis.object_with(&BEFORE)), now).await;
     let mut changed = version(&chassis.object_with(&[("b", 1)]), "2");
@@ -294,7 +295,7 @@ async fn a_lustre_mount_that_was_dropped_or_whose_object_was_deleted_before_a_st
 
 /// While the agent was down, another object has requested the path. The agent receives that object first.
 #[tokio::test]
-async fn a_path_that_another_object_requests_after_a_restart_is_unmounted_first() {
+async fn a_restarted_agent_unmounts_a_recorded_mount_before_another_object_mounts_at_its_path() {
     let now = Instant::now();
     let chassis = Chassis::new(3);
     let second = |mounts: &[(&str, usize)]| ClientMount {
@@ -317,7 +318,7 @@ async fn a_path_that_another_object_requests_after_a_restart_is_unmounted_first(
     assert!(agent.failing.is_empty(), "{:?}", agent.failing);
 }
 
-/// An object that is unmounted needs no record.
+/// The record of an unmounted object is of no use, so a failure to remove it must not delay the release.
 #[tokio::test]
 async fn an_object_is_released_though_its_record_cannot_be_removed() {
     let (chassis, now) = (Chassis::new(1), Instant::now());

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn the_clean_up_after_a_start_removes_unwanted_mounts_and_no_others() {
+async fn after_a_complete_list_the_clean_up_removes_warrens_unwanted_mounts_and_no_others() {
     let mut node = Node::start(Chassis::new(2));
     let objects = [0, 1].map(|index| node.chassis.object(index));
     node.chassis.compute.plant_mount(&point("/mnt/nnf/admin"), "/dev/sda1", "ext4");
@@ -57,8 +57,8 @@ async fn an_object_that_cannot_be_read_is_reported_and_postpones_the_clean_up() 
     assert_eq!(node.mounted(), ["/mnt/nnf/job-1"]);
 }
 
-/// Starts an agent without records on the node that `host` makes. The coordinator has only the second of the two
-/// objects; the first is still mounted.
+/// Mounts the first of two objects, then starts a new agent without records on the node that `host` returns. The
+/// coordinator sends only the second object, so the mount of the first object is unwanted.
 async fn restarted_on<H: Host + 'static>(
     host: impl FnOnce(Arc<FakeHost>) -> H,
 ) -> (Node, Session, [ClientMount; 2]) {

@@ -23,7 +23,7 @@ async fn a_coordinator_gets_no_report_before_it_has_sent_its_objects() {
 }
 
 #[tokio::test]
-async fn a_coordinator_that_restarts_gets_every_report_again_and_nothing_is_unmounted() {
+async fn a_restarted_coordinator_gets_every_report_again_and_existing_mounts_are_not_touched() {
     let mut node = Node::start(Chassis::new(3));
     let objects = [0, 1, 2].map(|index| node.chassis.object(index));
     let mut session = node.coordinator.session().await;
@@ -62,7 +62,7 @@ async fn a_coordinator_that_restarts_gets_every_report_again_and_nothing_is_unmo
 }
 
 #[tokio::test]
-async fn an_object_that_an_incomplete_list_lacks_stays_mounted() {
+async fn an_object_that_is_missing_in_an_incomplete_list_stays_mounted() {
     let mut node = Node::start(Chassis::new(1));
     let object = node.chassis.object(0);
     let mut session = node.coordinator.session().await;
@@ -81,7 +81,7 @@ async fn an_object_that_an_incomplete_list_lacks_stays_mounted() {
 }
 
 #[tokio::test]
-async fn a_superseded_agent_ends_and_leaves_everything_mounted() {
+async fn an_agent_that_is_refused_for_a_newer_agent_ends_and_unmounts_nothing() {
     for refusal in [
         Status::aborted("superseded by a newer agent of this node (boot 4711)"),
         Status::failed_precondition("a newer agent of this node (boot 4711) is connected"),
@@ -111,7 +111,7 @@ async fn an_agent_whose_hello_is_refused_ends() {
 }
 
 #[tokio::test]
-async fn a_stop_lets_running_steps_end_and_leaves_everything_mounted() {
+async fn a_stopped_agent_ends_and_unmounts_nothing() {
     let mut node = Node::start(Chassis::new(1));
     let object = node.chassis.object(0);
     let mut session = node.coordinator.session().await;

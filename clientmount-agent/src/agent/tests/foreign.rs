@@ -6,7 +6,7 @@ use super::{
 };
 
 #[tokio::test]
-async fn an_agent_does_not_mount_the_mounts_of_another_node() {
+async fn an_object_whose_namespace_or_spec_node_names_another_node_is_not_mounted() {
     for (namespace, node) in
         [("compute-2", "compute-2"), ("compute-1", "compute-2"), ("compute-2", "compute-1")]
     {

@@ -87,8 +87,8 @@ async fn an_object_whose_finalizer_another_client_removed_is_unmounted_and_forgo
             ..Gone::default()
         }))
         .await;
-    // The second object requests the path of the first: the agent mounts the second only after it has unmounted the
-    // first.
+    // The second object requests the path of the first, so its report says ready only after the agent has unmounted the
+    // first object.
     let mut second = second;
     second.spec.mounts[0].mount_path = first.spec.mounts[0].mount_path.clone();
     session.send(&second).await;
@@ -148,7 +148,7 @@ async fn the_older_of_two_objects_with_one_path_keeps_the_path() {
 }
 
 #[tokio::test]
-async fn a_failed_unmount_is_retried_without_an_event_and_its_error_is_cleared() {
+async fn a_failed_unmount_is_retried_after_a_delay_and_its_error_is_removed_from_the_status() {
     let mut node = Node::start(Chassis::new(1));
     let object = node.chassis.object(0);
     let mut session = node.coordinator.session().await;

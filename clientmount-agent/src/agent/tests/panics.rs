@@ -1,4 +1,4 @@
-//! A panic of the agent fails the object that it concerns, and no other.
+//! A panic in the work on one object becomes a failure of this object, and of no other object.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,9 +1,9 @@
-//! Mounts whose profile is missing, or which the agent may not read.
+//! Mounts whose profile is missing, or whose profile the agent has no permission to read.
 
 use super::*;
 
 #[tokio::test]
-async fn a_missing_profile_is_reported_and_mounts_follow_when_it_appears() {
+async fn a_missing_profile_is_reported_and_the_object_is_mounted_once_the_profile_arrives() {
     let mut node = Node::start(Chassis::new(1));
     let object = node.chassis.object(0);
     let mut session = node.coordinator.session().await;
@@ -30,8 +30,8 @@ async fn a_missing_profile_is_reported_and_mounts_follow_when_it_appears() {
     session.health(health::State::Ok).await;
 }
 
-/// The mount path contains a variable that the profile sets, and the profile is gone. So the agent cannot tell the
-/// path, and the clean-up removes the mount as an unwanted mount.
+/// The mount path contains a variable that the profile sets, and the profile is gone. So the agent does not know the
+/// path, and only the clean-up can remove the mount, as an unwanted mount.
 #[tokio::test]
 async fn a_mount_whose_path_is_not_known_is_unmounted_before_its_object_is_released() {
     let mut node = Node::start(Chassis::new(1));
@@ -54,7 +54,7 @@ async fn a_mount_whose_path_is_not_known_is_unmounted_before_its_object_is_relea
 
 /// The profile may have hooks for unmounting: until it can be read nothing is unmounted, and the user sees why.
 #[tokio::test]
-async fn a_mount_waits_for_a_profile_that_may_not_be_read() {
+async fn nothing_is_unmounted_while_the_api_forbids_to_read_the_profile() {
     for path in ["/mnt/nnf/job-0", "/mnt/nnf/$VG_NAME"] {
         let node = Node::start(Chassis::new(2));
         let mut object = node.chassis.object(0);

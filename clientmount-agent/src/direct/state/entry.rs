@@ -32,7 +32,7 @@ pub(super) struct Entry {
     pub(super) profile: Option<(Fingerprint, Profile)>,
     /// The last version that was sent to the agent.
     pub(super) sent: Option<Sent>,
-    /// Whether another client overwrote the reported status: then the agent receives the object again.
+    /// Whether another client overwrote the reported status. If so, the agent receives the object again.
     pub(super) overwritten: bool,
     pub(super) pending_status: Option<PendingStatus>,
 }
@@ -62,7 +62,8 @@ pub(super) struct PendingStatus {
     pub(super) accepted: bool,
 }
 
-/// The node's hold on an object, by the object's finalizer.
+/// Whether this node may work on an object: the object must carry the finalizer, so that it cannot disappear while the
+/// node has mounts of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hold {
     /// The object's `spec.node` names another node, and it does not carry the finalizer.
@@ -118,8 +119,8 @@ impl Entry {
         known.map(|(_, profile)| profile.clone())
     }
 
-    /// Returns the profile to read. A missing profile is read again, since it may still appear; an object that is
-    /// being deleted is unmounted without its profile.
+    /// Returns the profile to read; `None` if no read is needed. A missing profile is read again, since it may still
+    /// appear, unless the object is being deleted: it is unmounted without the profile.
     pub(super) fn read(&self, object: &ClientMount) -> Option<ObjectKey> {
         let is_needed = match Hold::new(object) {
             Hold::OtherNode | Hold::Released => false,
@@ -140,8 +141,8 @@ impl Entry {
             Hold::OtherNode | Hold::WithFinalizer => {}
         }
         let pending = self.pending_status.as_mut()?;
-        // The report is on an earlier version of the object; the agent receives the current version once its profile
-        // was read.
+        // The pending status is for an earlier version of the object. The agent will report on the current version,
+        // which it receives once the profile was read.
         if pending
             .fingerprint
             .as_ref()
@@ -151,7 +152,7 @@ impl Entry {
         }
         let is_deleted = object.metadata.deletion_timestamp.is_some();
         let is_release = pending.released && is_deleted;
-        // Removing the last finalizer deletes the object: no client could read a status written before.
+        // Removing the last finalizer deletes the object, so a status that is written just before is useless.
         let is_last = object.finalizers().iter().all(|name| name == finalizer::CLIENT_MOUNT);
         pending.accepted |= object.status.as_ref() == Some(&pending.status);
         if pending.accepted || is_release && is_last {

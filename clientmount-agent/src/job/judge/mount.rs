@@ -22,8 +22,8 @@ pub(super) fn judge_failure(name: &str, outcome: &Outcome) -> Judgement {
         outcome.failures.iter().map(|failed| failed.failure.debug.as_str()).collect();
     let why = format!("{name}: {}", texts.join("; "));
     let failures = || outcome.failures.iter().map(|failed| &failed.failure);
-    // Minor failures end by themselves. Of the other failures, a single internal failure makes the verdict blame the
-    // node: it is neither the object's fault nor the workload manager's.
+    // Minor failures end by themselves. Of the other failures, a single internal failure suffices for the verdict
+    // `NodeFault`, because neither the object nor the workload manager caused it.
     let lasting = || failures().filter(|failure| failure.severity != Severity::Minor);
     let verdict = if lasting().next().is_none() {
         Verdict::NotYet
@@ -53,7 +53,8 @@ pub(super) fn judge_unmounted(mount: &JobMount, evidence: &Evidence<'_>) -> Opti
             mount.name
         )));
     }
-    // No agent may mount an object that does not carry the finalizer.
+    // A deleted object without the finalizer is unmounted: an agent removes the finalizer only after the unmount, and
+    // mounts no object without it.
     if !mount.held && mount.deleting {
         return None;
     }

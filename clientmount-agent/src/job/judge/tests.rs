@@ -75,7 +75,8 @@ fn judge_views(goal: Goal, state: Option<&JobState>, viewed: &[(String, Viewed)]
     judge(goal, &Evidence { job: &job(), state, connected: true, viewed, activity })
 }
 
-/// Returns `0` for done, `x` for impossible with exit status x, `x?` for waiting, `x!` for failing.
+/// Returns a judgement as a short text: `0` for done; otherwise the exit status, followed by `?` for waiting, by `!`
+/// for failing, and by nothing for impossible.
 fn short(judged: &Judgement) -> String {
     match judged {
         Judgement::Done(_) => "0".to_owned(),
@@ -86,7 +87,7 @@ fn short(judged: &Judgement) -> String {
 }
 
 #[test]
-fn no_goal_counts_as_reached_while_the_coordinator_has_no_certain_answer() {
+fn without_a_certain_answer_of_the_coordinator_mount_and_unmount_wait_with_status_7() {
     let mounted = views(Some(done_outcome(MountGoal::Mounted)), false);
     let unmounted = views(Some(done_outcome(MountGoal::Unmounted)), false);
     let uncertain = JobState { knowledge: Knowledge::Uncertain.into(), ..JobState::default() };
@@ -98,7 +99,7 @@ fn no_goal_counts_as_reached_while_the_coordinator_has_no_certain_answer() {
 }
 
 #[test]
-fn a_mount_is_done_when_the_node_and_the_api_agree() {
+fn a_mount_is_done_only_when_the_agent_has_mounted_and_the_api_has_the_report() {
     let good = || status(MountState::Mounted, true);
     let here = |mount: JobMount| workflow("PreRun", vec![mount]);
     let none = || workflow("PreRun", Vec::new());

@@ -78,7 +78,7 @@ fn node(name: &str, condition: Condition, mounted: bool) -> (String, Condition, 
 }
 
 #[test]
-fn a_node_is_faulty_or_down_only_by_a_report() {
+fn without_a_reported_fault_a_node_is_pending_or_unreachable_and_not_faulty_or_down() {
     let mounts = || {
         let held = json!({});
         vec![
@@ -157,7 +157,7 @@ fn an_unreadable_mount_counts_as_mounted() {
 }
 
 #[test]
-fn a_compute_is_pending_until_each_directive_is_mounted() {
+fn a_compute_is_pending_while_a_directive_has_no_client_mount_on_it() {
     let mounts = vec![computes(&["c1"]), mount("c1", "mounted", status("mounted", true))];
     let objects = objects("PreRun", 2, mounts);
     let nodes = conditions(&objects, &facts(&["c1"], "Ready"));

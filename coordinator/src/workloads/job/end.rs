@@ -1,4 +1,4 @@
-//! Ends jobs: aborts them, makes their teardown hurry, and removes them.
+//! Ends jobs: aborts them, sets `spec.hurry` (the job's data need not be saved), and removes their Workflows.
 
 use api::{Workflow, WorkflowState};
 use jiff::Timestamp;
@@ -13,7 +13,7 @@ use crate::workloads::deadlines::{ANNOTATION, Deadlines};
 use crate::workloads::request::Limit;
 
 impl Job {
-    /// Requests Teardown at once, in a hurry, and records the caller and the reason in an annotation.
+    /// Requests Teardown at once, sets `spec.hurry`, and records the caller and the reason in an annotation.
     ///
     /// # Errors
     /// If the API refuses the write or does not answer.
@@ -41,7 +41,7 @@ impl Job {
         }
     }
 
-    /// Requests Teardown in a hurry, also if Teardown has begun already.
+    /// Sets `spec.hurry`, and requests Teardown unless it was requested before.
     ///
     /// # Errors
     /// If the API refuses the write or does not answer.
@@ -75,7 +75,7 @@ impl Job {
     ) -> CallResult {
         let target = WorkflowState::Teardown;
         let record = loop {
-            // A call that finds the teardown complete has set no deadline yet.
+            // If the teardown was complete before this call, no deadline was set yet: `request` sets it.
             if let Some((written, record)) = self.request(&workflow, None, &target, limit).await? {
                 workflow = written;
                 break record;

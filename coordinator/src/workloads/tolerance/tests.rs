@@ -88,7 +88,7 @@ fn the_computes_of_a_faulty_rabbit_are_lost() {
 }
 
 #[test]
-fn computes_lost_before_count_too() {
+fn computes_that_were_lost_earlier_count_towards_the_tolerated_number() {
     let early =
         Lost { node: "c4".to_owned(), state: WorkflowState::Setup, evidence: "e".to_owned() };
     let waits = workflow("PreRun", &[XFS]);
@@ -108,7 +108,7 @@ fn computes_lost_before_count_too() {
     let two = without(&Tolerance { nodes: 2, lost: vec![early] }).unwrap();
     assert_eq!(two.lost.len(), 2);
     assert!(two.is_left_out("c4") && !two.is_left_out("c2"), "c2 was lost in PreRun");
-    // The loss is recorded, but the state is not forced yet.
+    // The loss is recorded already, but the state is not ready yet: the result is the same.
     assert_eq!(without(&two).unwrap(), two);
     assert!(
         lost_after(&tolerates(9), &waits, &bad, open).is_err(),
@@ -152,7 +152,7 @@ fn a_file_system_that_spans_rabbits_needs_all_of_them() {
 }
 
 #[test]
-fn a_job_is_not_left_without_any_compute() {
+fn a_job_does_not_continue_if_it_would_lose_all_its_computes() {
     let all = [("r1", Condition::Faulty), ("r2", Condition::Faulty)];
     let open: &[(u32, &[&str])] = &[(0, &["r1", "r2"])];
     let why = lost_after(&tolerates(9), &workflow("Setup", &[XFS]), &all, open).unwrap_err();

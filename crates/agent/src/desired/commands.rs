@@ -1,4 +1,4 @@
-//! Selects the command lines of a profile that apply to one mount. A line is a command line of the profile.
+//! Selects the command lines of a profile that apply to one mount. In this module, "line" means such a command line.
 
 mod readable;
 
@@ -19,8 +19,8 @@ use crate::{
     volumes::{self, Volumes},
 };
 
-/// Lines that the agent uses where the profile has no usable line. They unmount, deactivate a volume, and stop the lock
-/// space of its volume group.
+/// The agent's own lines, which it uses where the profile has no usable line: to unmount, to deactivate a volume, and
+/// to stop the lock space of the volume group.
 const UNMOUNT: &str = "$MOUNT_PATH";
 const DEACTIVATE: &str = "--activate n $VG_NAME/$LV_NAME";
 const LOCK_STOP: &str = "--lock-stop $VG_NAME";

@@ -22,7 +22,7 @@ pub(super) struct Device {
     pub(super) reference: Option<Reference>,
 }
 
-/// The allocation that a mount shows.
+/// The allocation whose file system or volume a mount makes visible.
 pub(super) struct Reference {
     pub(super) rabbit: String,
     pub(super) index: u32,
@@ -62,8 +62,8 @@ impl Device {
         let owner: ObjectUid = parsed_label(context, label::TARGET_OWNER_UID, remedy)?;
         let id = FileSystemId::derive(owner, rabbit, name, index);
         let (group, logical) = volume_names(context, info, owner, index, commands)?;
-        // A placeholder: the layer's lines may contain the volume's name, so the caller sets the layer once the
-        // variables are known.
+        // `Plain` is a placeholder. The caller sets the real layer later: its lines may contain the volume's name,
+        // which becomes a variable only after this function has returned.
         let layer = VolumeLayer::Plain;
         let volume = Volume { group, logical, namespaces, made_for: None, layer };
         Ok(Self {

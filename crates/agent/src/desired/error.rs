@@ -61,8 +61,8 @@ pub enum MountProblem {
         "{0:?} names a variable that is not known: use $JOBID, $DIRECTIVE_INDEX, $WORKFLOW_UID, $USERID, $GROUPID or one of the profile's variableOverride"
     )]
     UnknownVariable(String),
-    /// The path of a mount that must be unmounted contains an unknown variable. The profile that may have defined
-    /// the variable is gone.
+    /// The path of a mount that must be unmounted contains an unknown variable. The profile, which may have defined
+    /// the variable, is gone.
     #[error(
         "{:?} names a variable that only the NnfStorageProfile of the labels defines, and that profile is not available: create it again, or unmount by hand",
         .0.path
@@ -102,7 +102,7 @@ pub enum MountProblem {
     ComputeTwice { compute: String, other: usize },
 }
 
-/// Returns the path of the wrong field and a colon. Returns an empty text if the mistake is outside of the mount: the
+/// Returns the path of the wrong field and a colon. Returns an empty text if the mistake is not in `spec.mounts`: the
 /// problem's own text then names the field.
 fn field(index: usize, problem: &MountProblem) -> String {
     let field = match problem {

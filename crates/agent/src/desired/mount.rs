@@ -83,8 +83,8 @@ impl Context<'_> {
             mount: site_lines.mount,
             unmount: site_lines.unmount,
             owner: owner(info)?,
-            // Only a rabbit's agent writes a file into a mount: the file contains the Servers object, which computes
-            // may not read.
+            // Only a rabbit's agent writes a file into a mount: the file contains the Servers object, which the agents
+            // of computes have no permission to read.
             file: None,
             hooks: site_lines.hooks,
         };

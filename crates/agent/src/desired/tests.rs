@@ -68,7 +68,7 @@ fn in_phase(hooks: &[Hook], phase: HookPoint) -> Vec<Hook> {
 }
 
 #[test]
-fn an_xfs_mount_of_a_compute_has_its_volume_and_its_lines() {
+fn an_xfs_mount_of_a_compute_has_the_volume_and_the_profile_lines_of_its_allocation() {
     let units = on_compute(&compute_xfs()).unwrap();
     assert_eq!(
         (units.goal, units.mounts.len(), units.binds.len(), units.trees.len()),
@@ -89,7 +89,7 @@ fn an_xfs_mount_of_a_compute_has_its_volume_and_its_lines() {
 }
 
 #[test]
-fn volume_names_depend_on_shared_vg() {
+fn with_shared_vg_the_volume_name_has_the_allocation_index_and_otherwise_the_group_name_has_it() {
     let mut object = compute_xfs();
     object.spec.mounts[0].device.device_reference.as_mut().unwrap().data = Some(2);
     let mut profile = profile();
@@ -107,7 +107,7 @@ fn volume_names_depend_on_shared_vg() {
 /// Without the profile the agent does not know the names of volume group and volume: it reads the names from the NVMe
 /// namespaces, and fills them into its own lines.
 #[test]
-fn without_the_profile_the_volume_is_found_by_its_namespaces() {
+fn without_a_profile_the_volume_names_are_read_from_the_nvme_namespaces() {
     let object = crate::testing::compute_gfs2();
     let site = Site { volumes: Volumes::Lvm, ..site(&object, Side::Compute) };
     let units = units(&object, Goal::Unmounted, Err("gone"), &no_references, &site).unwrap();
@@ -190,7 +190,7 @@ fn a_bad_device_is_reported_with_its_field_and_remedy() {
 }
 
 #[test]
-fn lustre_sources_that_mount_would_misread_are_refused() {
+fn invalid_lustre_names_and_mgs_addresses_are_refused() {
     for (name, mgs, field) in [
         ("toolongname", "10.1.0.4@tcp", "fileSystemName"),
         ("a b", "10.1.0.4@tcp", "fileSystemName"),
@@ -211,7 +211,7 @@ fn lustre_sources_that_mount_would_misread_are_refused() {
 }
 
 #[test]
-fn missing_and_bad_labels_are_named() {
+fn the_error_for_a_missing_or_invalid_label_names_the_label() {
     let without =
         |key: &str| error_of(|object| drop(object.metadata.labels.as_mut().unwrap().remove(key)));
     assert!(

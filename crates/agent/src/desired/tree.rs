@@ -1,9 +1,10 @@
 //! Index trees: directories on a rabbit in which each compute's name leads, by links and bind mounts, to the mount
 //! of the compute's allocation.
 //!
-//! If the mounts are called `node-<k>`, the agent makes the links in the mounts' own directory. If a site's controllers
-//! choose other names, the agent leaves that directory unchanged, as the site's data movers expect it, and makes the
-//! links, and bind mounts called `node-<k>`, beneath the index root, if the node has an index root.
+//! If the mounts are called `node-<k>`, the agent makes the links in the directory that contains the mounts. If a
+//! site's controllers choose other names, the agent leaves that directory unchanged, because the site's data movers
+//! expect it so. If the node has an index root, the agent then makes the links beneath the index root, with bind mounts
+//! called `node-<k>`.
 
 use std::collections::BTreeMap;
 
@@ -58,8 +59,7 @@ impl Trees {
             context.client_mount.spec.mounts.get(index).and_then(|info| info.compute.as_deref());
         let compute = compute.filter(|name| !name.is_empty());
         let Some(parent) = mount.target.parent() else {
-            // A mount directly beneath a mount root gets no tree, but a compute's name that cannot be used is an error
-            // here too.
+            // A mount directly beneath a mount root gets no tree, but an invalid name of a compute is still an error.
             return compute.map_or(Ok(()), |name| check(name, "node-0"));
         };
         let target = last_name(&mount.target);

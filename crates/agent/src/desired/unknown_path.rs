@@ -12,8 +12,8 @@ pub struct UnknownPath {
     pub(super) path: String,
     pub(super) kind: FileSystemKind,
     pub(super) source: MountSource,
-    /// The path with the names of its variables left in place, if this text is a valid mount point. Nothing is mounted
-    /// at the literal path.
+    /// The literal path: the path with the names of its variables left in place, if this text is a valid mount point.
+    /// Nothing is mounted there.
     pub(super) literal: Option<(HookScope, MountPoint)>,
 }
 
@@ -35,8 +35,8 @@ impl UnknownPath {
         })
     }
 
-    /// Returns whether `there`, which is mounted somewhere, may be this mount. A match is no proof: another object may
-    /// have mounted the same file system.
+    /// Returns whether `there`, which is mounted at some path, is possibly this mount. `true` is no proof: another
+    /// object may have mounted the same file system.
     pub fn may_be(&self, there: &MountedThing) -> bool {
         there.kind == self.kind.as_str()
             && match &self.source {

@@ -11,8 +11,8 @@ use super::{commands::Commands, device::Device, object_variables};
 /// Returns the variables of one mount: the variables of the object and of the device; an override in the profile
 /// replaces a variable of the same name.
 ///
-/// An override of `$MOUNT_PATH` is ignored here: it is for the controller that writes `spec.mounts[].mountPath`. Every
-/// line gets the mount point that the agent has checked.
+/// An override of `$MOUNT_PATH` is ignored here, because it is meant for the controller that writes
+/// `spec.mounts[].mountPath`. In all lines, `$MOUNT_PATH` is the mount point that the agent has checked.
 pub(super) fn table(
     client_mount: &ClientMount,
     info: &ClientMountInfo,

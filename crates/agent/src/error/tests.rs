@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn the_owner_reads_the_problem_and_the_administrator_the_remedy_on_the_node() {
+fn the_users_text_has_only_the_problem_and_the_debug_text_also_the_remedy() {
     let volume = || "group/lv".to_owned();
     let foreign = Rejection::ForeignSignature {
         device: "/dev/loop0".into(),
@@ -35,7 +35,7 @@ fn only_the_text_for_administrators_advises_to_change_the_mount_roots() {
 }
 
 #[test]
-fn a_busy_umount_is_retried_soon_and_keeps_errno() {
+fn the_failure_of_a_busy_umount_names_errno_and_is_retried_soon() {
     let target = storage::desired::AllowedRoots::new(["/mnt/nnf".into()])
         .and_then(|roots| storage::desired::MountPoint::parse("/mnt/nnf/a", &roots))
         .unwrap();

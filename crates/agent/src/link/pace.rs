@@ -25,9 +25,9 @@ impl Pace {
         Self { since, quick: delays(FIRST, QUICK), slow: delays(QUICK, SLOW) }
     }
 
-    /// Returns the delay before the next attempt. The delay is short while the coordinator may only be restarting, and
-    /// while a script on this node waits for a job's mounts. Otherwise the delay grows, so that the attempts disturb no
-    /// job while a coordinator is down for a night.
+    /// Returns the delay before the next attempt. The delay is short for a while after the loss, because the
+    /// coordinator may only be restarting, and while a script on this node waits for a job's mounts (`is_waited_for`).
+    /// Otherwise the delay grows, so that the attempts disturb no job while a coordinator is down for a night.
     pub(super) fn delay(&mut self, now: Instant, is_waited_for: bool) -> Duration {
         let is_quick = is_waited_for || now.duration_since(self.since) < QUICK_FOR;
         let delays = if is_quick { &mut self.quick } else { &mut self.slow };
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_link_tries_every_three_seconds_during_a_restart_or_while_a_script_waits() {
+    async fn delays_are_at_most_three_seconds_soon_after_a_loss_and_while_a_script_waits() {
         let begun = Instant::now();
         let mut pace = Pace::new(begun);
         for seconds in 0..120 {

@@ -14,7 +14,7 @@ fn why(status: &Status) -> String {
 }
 
 #[test]
-fn a_lost_connection_is_logged_with_its_innermost_cause() {
+fn the_text_of_a_lost_connection_is_its_innermost_cause() {
     let broken = |kind, text: &str| {
         let error = Transport(io::Error::new(kind, text));
         why(&Status::from_error(Box::new(error)))

@@ -43,7 +43,7 @@ fn only_failure(outcome: &Outcome) -> &Failed {
 }
 
 #[test]
-fn an_object_is_mounted_by_one_pass_and_later_unmounted() {
+fn one_pass_mounts_an_object_and_another_unmounts_it() {
     let chassis = Chassis::new(1);
     let object = chassis.object(0);
     let converger = converger(&chassis.compute);
@@ -60,7 +60,7 @@ fn an_object_is_mounted_by_one_pass_and_later_unmounted() {
 }
 
 #[test]
-fn a_mount_link_or_file_at_the_path_is_named_and_left_alone() {
+fn a_foreign_mount_link_or_file_at_the_path_is_reported_and_not_changed() {
     type Plant = fn(&FakeHost);
     let cases: [(Plant, &str); 3] = [
         (
@@ -116,7 +116,7 @@ fn a_mount_waits_for_a_namespace_that_is_not_visible_yet() {
 }
 
 #[test]
-fn a_mount_in_use_is_reported_with_errno_and_unmounted_when_it_is_free() {
+fn the_failure_to_unmount_a_mount_in_use_names_errno_and_a_later_pass_unmounts_it() {
     let chassis = Chassis::new(1);
     let (object, converger) = (chassis.object(0), converger(&chassis.compute));
     assert!(converge(&converger, &mounted_units(&object)).is_done());
@@ -150,7 +150,7 @@ fn the_next_pass_continues_after_a_failure_of_any_step() {
 }
 
 #[test]
-fn one_failing_mount_does_not_stop_the_others_and_every_failure_is_reported() {
+fn after_a_mount_failed_the_remaining_mounts_are_made_and_every_failure_is_reported() {
     let chassis = Chassis::new(3);
     let mut object = chassis.object(0);
     for index in [1, 2] {
@@ -191,7 +191,7 @@ fn unmounting_skips_invalid_mounts() {
     assert!(outcome.is_done(), "an invalid mount was never mounted");
 }
 
-/// An unreadable line never runs: it must not prevent the unmount, and the outcome must say that it was left out.
+/// An unreadable line cannot run. It must not prevent the unmount, and the outcome must name it as left out.
 #[test]
 fn unmounting_leaves_out_unreadable_lines_and_reports_them() {
     type Break = fn(&mut api::nnf_storage_profile::StorageProfile);
@@ -261,8 +261,7 @@ fn unmounting_leaves_out_unreadable_lines_and_reports_them() {
 }
 
 #[test]
-fn an_object_with_an_unknown_path_counts_as_mounted_while_one_of_the_nodes_mounts_may_be_its_mount()
-{
+fn unmounting_from_an_unknown_path_fails_while_one_of_the_nodes_mounts_may_be_the_objects_mount() {
     let mut profile = profile();
     let overrides = &mut profile.spec.data.xfs_storage.variable_override;
     overrides.insert("$WHERE".into(), "job-0".into());
@@ -356,7 +355,7 @@ fn on_rabbit(object: &ClientMount, chassis: &Chassis, site: &Site, goal: Goal) -
 }
 
 #[test]
-fn a_rabbit_makes_an_index_tree_of_its_allocations_and_removes_all_of_it() {
+fn a_rabbit_makes_an_index_tree_of_its_allocations_and_removes_the_whole_tree() {
     let chassis = Chassis::new(3);
     let object = rabbit_index();
     let site = site(&object, Side::Rabbit);
@@ -415,7 +414,7 @@ fn binds_are_mounted_after_their_sources_and_unmounted_before_them() {
 }
 
 #[test]
-fn a_bind_of_a_mount_that_failed_is_left_out() {
+fn a_bind_mount_is_left_out_and_not_reported_if_its_source_failed_to_mount() {
     let chassis = Chassis::new(1);
     let mut object = rabbit_index();
     object.spec.mounts.truncate(1);

@@ -8,9 +8,9 @@ use crate::{
     error::Failure,
 };
 
-/// Returns why an invalid mount may still be mounted; `None` if it is not mounted. A mount with any other mistake
-/// cannot exist, because this agent could never make it: it must not delay its object's deletion. If the mistake is an
-/// unknown path, the agent inspects all mounts of the node.
+/// Returns why an invalid mount may still be mounted; `None` if it is not mounted. If the mistake is an unknown path,
+/// inspects all mounts of the node. A mount with any other mistake cannot have been made by this agent: it counts as
+/// not mounted, and does not delay the deletion of its object.
 pub(super) fn possibly_mounted(converger: &Converger, error: &MountError) -> Option<Failed> {
     let MountProblem::UnknownPath(unknown_path) = &error.problem else { return None };
     let mut failed = Failed::of_mount(error);
@@ -30,8 +30,8 @@ pub(super) fn possibly_mounted(converger: &Converger, error: &MountError) -> Opt
     Some(failed)
 }
 
-/// Returns a text that names the path at which the mount may be, or the processes that use its device, together with
-/// the ids of these processes; `None` if it is unmounted.
+/// Returns a text that names the path at which the mount may be, or the processes that use its device, and the ids of
+/// these processes. Returns `None` if the mount does not exist.
 fn find_possible_mount(
     converger: &Converger,
     unknown_path: &UnknownPath,

@@ -1,4 +1,5 @@
-//! The work on one object: its dropped mounts first, then its units, with a record before and after.
+//! The work on one object: the agent unmounts its dropped mounts, then converges its units. Before and after that, it
+//! writes the object's record, which says on disk which mounts may exist.
 
 use std::sync::Arc;
 
@@ -46,8 +47,8 @@ pub struct WorkResult {
 }
 
 impl Work {
-    /// Returns a function that creates the outcome for the case that this work panics: the agent then does not know
-    /// which mounts the work has changed.
+    /// Returns a function that creates the outcome for the case that this work panics. This outcome calls no mount
+    /// ready, because after a panic the agent does not know which mounts the work has changed.
     pub fn refusal(&self) -> impl FnOnce(Failure) -> Outcome + Send + use<> {
         let (goal, count) = match &self.units {
             Ok(units) => (units.goal, units.mounts.len()),
@@ -74,8 +75,8 @@ impl Work {
         outcome.failures.extend(remaining.failures);
         match recorded {
             Ok(()) => {}
-            // The record could not be removed. This does no harm: the next agent finds that the mounts in it are
-            // already unmounted.
+            // No mount is left, but the record could not be removed. This does no harm: the next agent process reads
+            // the record and finds that its mounts are already unmounted.
             Err(error) if remaining.versions.is_empty() && is_absent(&outcome) => {
                 log::warn!("{}", daemon::chain(&error));
             }
@@ -84,8 +85,8 @@ impl Work {
         WorkResult { outcome, unmounted: remaining.unmounted }
     }
 
-    /// Records, after the work, which mounts of the object may still exist. From the record of a refused object,
-    /// removes only the dropped mounts that were unmounted.
+    /// Records, after the work, which mounts of the object may still exist. If the object was refused, its current
+    /// mounts were not changed, so only the dropped mounts that were unmounted are removed from the record.
     fn record_remaining(
         &self,
         remaining: &Remaining,

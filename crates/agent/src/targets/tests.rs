@@ -14,7 +14,7 @@ fn paths(paths: &[&str]) -> Vec<MountPoint> {
 }
 
 #[test]
-fn the_object_created_first_has_the_path_in_whatever_order_objects_arrive() {
+fn the_object_created_first_gets_the_path_even_if_it_arrives_later() {
     let (old, new) =
         (requester("2026-01-01T00:00:00Z", "z"), requester("2026-01-01T00:00:01Z", "a"));
     let mut targets = TargetsInUse::default();
@@ -31,7 +31,7 @@ fn the_object_created_first_has_the_path_in_whatever_order_objects_arrive() {
 }
 
 #[test]
-fn a_path_is_free_once_its_object_is_unmounted() {
+fn the_conflict_of_a_waiting_object_ends_once_the_owner_of_the_path_is_released() {
     let mut targets = TargetsInUse::default();
     targets.set(requester("1", "a"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new());
     targets.set(requester("2", "b"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new());
@@ -71,7 +71,7 @@ fn a_mounted_object_keeps_its_path_though_an_older_object_requests_it() {
 }
 
 #[test]
-fn an_object_mounted_too_late_does_not_get_its_path_back() {
+fn an_object_whose_path_an_older_object_got_while_it_was_mounted_loses_the_path() {
     let mut targets = TargetsInUse::default();
     targets.set(requester("1", "b"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new());
     assert_eq!(
@@ -84,14 +84,14 @@ fn an_object_mounted_too_late_does_not_get_its_path_back() {
 }
 
 #[test]
-fn an_object_that_never_had_its_path_unmounts_nothing() {
+fn an_object_whose_path_belongs_to_a_mounted_object_has_nothing_to_unmount() {
     let mut targets = TargetsInUse::default();
     targets.set(requester("1", "a"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new());
     targets.set_mounted("a");
     targets.set(requester("2", "b"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new());
     targets.set(requester("2", "b"), Goal::Unmounted, paths(&["/mnt/nnf/x"]), Vec::new());
     assert!(targets.owns_nothing("b"));
-    assert_eq!(targets.conflict("a"), None, "the mounted object waits for no other");
+    assert_eq!(targets.conflict("a"), None, "the mounted object has no conflict");
     targets.set(requester("1", "a"), Goal::Unmounted, paths(&["/mnt/nnf/x"]), Vec::new());
     assert!(!targets.owns_nothing("a"));
 }

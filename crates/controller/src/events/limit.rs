@@ -9,12 +9,12 @@ use k8s_openapi::api::core::v1::ObjectReference;
 
 use super::Note;
 
-/// Number of notes that may be published at once; further notes follow at a rate of one per [`ONE_IN`]. The many notes
-/// about a chassis that loses power must not flood the cluster.
+/// Number of notes that may be published at once. After them, one more note may be published in each [`ONE_IN`], so
+/// that the many notes about a chassis that loses power do not flood the cluster.
 const AT_ONCE: u32 = 32;
 const ONE_IN: Duration = Duration::from_secs(6);
 
-/// The notes published so far, and the state that follows from the API's answers.
+/// Remembers which notes were published and how many more may be, and whether the API refused the last Events.
 #[derive(Debug)]
 pub(super) struct Limiter {
     quiet: Duration,
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn more_notes_than_the_limit_are_published_later() {
+    fn after_the_first_burst_of_notes_one_more_is_published_every_six_seconds() {
         let (mut limiter, now) = (Limiter::new(QUIET, QUIET), Instant::now());
         let mut count_published = |from: u32, now| {
             let all = (from..from + 100)
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_logged_once_and_stops_publishing_for_a_while() {
+    fn a_refused_event_is_logged_once_and_pauses_publishing() {
         let pause = Duration::from_secs(3600);
         let (mut limiter, now) = (Limiter::new(QUIET, pause), Instant::now());
         assert!(limiter.admits(&object("a"), &note("X"), now));

@@ -11,7 +11,7 @@ fn any(_: &&str) -> bool {
 }
 
 #[test]
-fn a_key_that_may_not_begin_waits_without_a_timer() {
+fn a_key_whose_retry_is_due_needs_no_timer_while_may_begin_is_false() {
     let now = Instant::now();
     let mut queue = Queue::new(8);
     queue.wake("a");
@@ -20,7 +20,7 @@ fn a_key_that_may_not_begin_waits_without_a_timer() {
     queue.wake("b");
     let later = now + second(2);
     assert_eq!(queue.start(later, |key| *key == "b"), ["b"]);
-    assert_eq!(queue.deadline(), None, "the clock alone does not let the key begin");
+    assert_eq!(queue.deadline(), None, "no passage of time lets the key begin");
     assert_eq!(queue.start(later, any), ["a"]);
 }
 
@@ -54,7 +54,7 @@ fn a_wake_that_the_running_task_satisfies_is_withdrawn() {
     assert_eq!(
         queue.start(now + second(2), any),
         ["a"],
-        "the queue hands out a key whose work failed all the same"
+        "the failed task is retried, although the wake was withdrawn"
     );
 }
 
@@ -71,7 +71,7 @@ fn no_more_tasks_run_in_parallel_than_the_limit() {
 }
 
 #[test]
-fn a_key_for_which_may_begin_is_false_keeps_waiting() {
+fn a_key_for_which_may_begin_is_false_waits_and_later_keys_start() {
     let now = Instant::now();
     let mut queue = Queue::new(8);
     for key in ["big-1", "big-2", "big-3", "small"] {
@@ -115,7 +115,7 @@ fn a_key_that_is_woken_for_later_starts_once() {
 }
 
 #[test]
-fn a_key_that_is_due_at_a_time_waits_for_it_or_for_a_change() {
+fn wake_at_hands_a_key_out_at_its_time_or_at_an_earlier_retry() {
     let now = Instant::now();
     let mut queue = Queue::new(2);
     queue.wake_at(&"a", now + second(60), now);
@@ -125,7 +125,7 @@ fn a_key_that_is_due_at_a_time_waits_for_it_or_for_a_change() {
     queue.finished(&"a", Retry::Later, now);
     let retry = queue.deadline();
     queue.wake_at(&"a", now + second(60), now);
-    assert_eq!(queue.deadline(), retry, "the retry comes before");
+    assert_eq!(queue.deadline(), retry, "the retry is due earlier");
     queue.wake_at(&"a", now + second(1), now);
     assert_eq!(queue.start(now + second(1), any), ["a"]);
     queue.finished(&"a", Retry::OnChange, now);
@@ -133,7 +133,7 @@ fn a_key_that_is_due_at_a_time_waits_for_it_or_for_a_change() {
 }
 
 #[test]
-fn a_change_ends_a_delay() {
+fn a_wake_hands_out_a_key_that_waits_for_its_retry() {
     let now = Instant::now();
     let mut queue = Queue::new(2);
     queue.wake("a");
@@ -151,7 +151,11 @@ fn a_key_that_is_woken_or_forgotten_during_work_is_superseded() {
     queue.start(now, any);
     queue.wake("a");
     assert_eq!(queue.finished(&"a", Retry::Later, now), Standing::Superseded);
-    assert_eq!(queue.start(now, any), ["a"], "a change does not wait");
+    assert_eq!(
+        queue.start(now, any),
+        ["a"],
+        "a woken key does not wait for the delay of its retry"
+    );
     assert_eq!(queue.finished(&"a", Retry::OnChange, now), Standing::Current);
     queue.wake("a");
     queue.start(now, any);

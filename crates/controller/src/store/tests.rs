@@ -36,7 +36,7 @@ fn the_watch_event_of_an_own_write_changes_nothing() {
 }
 
 #[test]
-fn an_object_that_a_list_lacks_is_removed() {
+fn an_object_that_is_missing_in_a_complete_list_is_removed_from_the_store() {
     let mut store = Store::default();
     store.take(applied("a", 5, 1));
     store.take(applied("b", 6, 1));
@@ -63,7 +63,7 @@ fn an_unreadable_object_keeps_its_last_state_until_it_is_deleted() {
 }
 
 #[test]
-fn an_unreadable_object_is_listed_and_may_become_readable() {
+fn an_object_stays_in_the_store_while_lists_deliver_it_as_unreadable() {
     let mut store = Store::default();
     store.take(applied("a", 5, 1));
     let listed = Event::Listed(vec![unreadable(object("a", 6, 2).metadata)]);

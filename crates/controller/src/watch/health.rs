@@ -21,7 +21,7 @@ pub enum Trouble {
     /// The API does not accept the program's credentials. All watches have this trouble at the same time, so it
     /// is logged only once.
     Unauthorized(String),
-    /// Only the watch on one kind has the trouble.
+    /// A trouble that concerns one kind only, for example a missing right.
     Kind(String),
     /// The API does not serve this kind.
     Unserved(String),
@@ -39,8 +39,8 @@ impl Trouble {
         }
     }
 
-    /// Returns the trouble that an error reports. Returns `None` for an expired revision, from which a watch wanted to
-    /// resume: the watch then lists again.
+    /// Returns the trouble that an error reports. Returns `None` if a watch wanted to resume from a resourceVersion
+    /// that the API no longer has: this is no fault, the watch lists again.
     #[must_use]
     pub fn from_error(resource: &ApiResource, error: &watcher::Error) -> Option<Self> {
         match error {
@@ -105,8 +105,8 @@ fn trouble_of_status(verb: &str, resource: &ApiResource, status: &Status) -> Tro
 pub struct WatchHealth(Arc<Mutex<Known>>);
 
 impl WatchHealth {
-    /// Logs the trouble that an event of the watch on `K` reports, unless it is logged already, or the
-    /// end of the trouble.
+    /// Logs the trouble that an event of the watch on `K` reports, unless this trouble was logged already. Logs the end
+    /// of a trouble too.
     pub fn log<K: Object>(&self, event: &Event<K>) {
         match event {
             Event::Listed(items) => items.iter().for_each(|item| self.log_item(item)),
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_credentials_are_reported_apart_from_a_refusal_that_follows() {
+    fn the_end_of_refused_credentials_is_logged_while_another_watch_lacks_its_crd() {
         let mut known = Known::default();
         assert!(known.failed("A", &listing(401, "Unauthorized")).is_some());
         assert_eq!(known.failed("B", &listing(401, "Unauthorized")), None);

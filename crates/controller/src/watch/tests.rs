@@ -108,11 +108,11 @@ async fn a_list_that_succeeds_does_not_restart_the_backoff_while_watches_are_ref
     api.0.lock().unwrap().admits = true;
     let mut works = events.filter(|event| std::future::ready(matches!(event, Event::Working)));
     let works = tokio::time::timeout(HOUR, works.next()).await;
-    assert!(works.is_ok(), "a watch without changes works");
+    assert!(works.is_ok(), "an accepted watch counts as working, although no object changes");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unreadable_object_does_not_hide_the_others() {
+async fn a_list_with_an_unreadable_object_still_delivers_the_readable_ones() {
     let api = FakeApi::default();
     let object = |name: &str, spec: Value| {
         json!({
@@ -133,7 +133,7 @@ async fn an_unreadable_object_does_not_hide_the_others() {
 }
 
 #[tokio::test]
-async fn a_list_that_breaks_off_changes_nothing() {
+async fn objects_of_a_list_that_broke_off_are_not_delivered() {
     let mut watch = Watch::new(FakeApi::default().client(), watched());
     let object = |name| DynamicObject::new(name, &watched().resource);
     let events: Vec<_> = [
@@ -153,7 +153,7 @@ async fn a_list_that_breaks_off_changes_nothing() {
 
 /// The CRD of another project is installed, and later removed.
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_need_not_be_served_is_empty_until_it_is_served() {
+async fn updates_if_served_delivers_empty_lists_until_the_api_serves_the_kind() {
     let api = FakeApi::default();
     *api.0.lock().unwrap() = ApiState {
         admits: true,

@@ -21,7 +21,7 @@ impl Local {
         Self { listener, allowed: Some(allowed) }
     }
 
-    /// Accepts connections of every user of this host: the service itself must check the user of each caller.
+    /// Accepts connections of every user of this host. The service must then check the user of each caller itself.
     pub fn open(listener: UnixListener) -> Self {
         Self { listener, allowed: None }
     }

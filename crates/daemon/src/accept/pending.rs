@@ -1,5 +1,5 @@
-//! Pending connections: those that have made no request yet. The server may close a pending connection at the moment at
-//! which it makes a request; the earlier of the two events decides whether the connection stays open.
+//! Pending connections: those that have made no request yet. The server may decide to close a pending connection at the
+//! same moment at which a request arrives on it. Whichever event is recorded first wins.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -35,7 +35,7 @@ impl Caller {
     }
 
     fn set_state(&self, state: u8) {
-        // The first change of state wins.
+        // Changes only the state `NEW`: of two changes at the same moment, the later one has no effect.
         let _ = self.0.compare_exchange(NEW, state, Ordering::Relaxed, Ordering::Relaxed);
     }
 }

@@ -25,8 +25,8 @@ pub(super) struct TroubleLog {
     too_many_pending: bool,
 }
 
-/// Returns the number of connections at which a problem is over. It lies below the limit: otherwise a number that
-/// varies around the limit would fill the log.
+/// Returns the number of connections at which the log says that a problem is over. It is lower than the limit at which
+/// the problem begins: if both were equal, a number that varies around the limit would fill the log.
 fn well_under(limit: usize) -> usize {
     limit / 4 * 3
 }

@@ -9,7 +9,7 @@ use super::{Exchange, State};
 use crate::object::MountObject;
 
 impl Exchange {
-    /// Sets whether a node's session is notified of every change of the node's objects, their status included.
+    /// Sets whether a node's session is notified of every change of the node's objects, also of a changed status.
     pub fn set_watches_job(&self, node: &str, watches: bool) {
         let mut state = self.lock();
         match watches {

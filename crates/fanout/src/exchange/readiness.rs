@@ -36,8 +36,8 @@ impl Exchange {
         epoch
     }
 
-    /// Starts a session with a list that was requested after the session opened. Returns `false` while the watch has
-    /// not delivered all objects of the list.
+    /// Starts a session with a list of the node's objects, which must have been requested after the session opened.
+    /// Returns `false`, and does not start the session, while the watch has not delivered all objects of the list.
     pub(crate) fn start_session(&self, node: &str, epoch: u64, listing: &Listing) -> bool {
         let mut state = self.lock();
         self.is_ready(&state) && state.fanout.start_session(node, epoch, listing)

@@ -86,7 +86,7 @@ fn write(exchange: &Exchange, before: Vec<MountObject>, answer: MountObject) {
 }
 
 #[test]
-fn the_coordinators_own_writes_send_nothing_and_an_overwritten_status_sends_the_object_again() {
+fn an_object_is_sent_again_after_another_client_overwrote_its_status_not_after_our_own_write() {
     let exchange = exchange_with_report();
     write(&exchange, vec![with_status(6, &state("mounted"))], with_status(6, &state("mounted")));
     let mut more = state("mounted");
@@ -109,13 +109,16 @@ fn the_coordinators_own_writes_send_nothing_and_an_overwritten_status_sends_the_
 }
 
 #[test]
-fn a_status_overwritten_along_with_the_finalizers_is_noticed_once_the_finalizer_is_back() {
+fn an_object_whose_status_and_finalizers_were_overwritten_gets_its_finalizer_and_is_sent_again() {
     let exchange = exchange_with_report();
     write(&exchange, Vec::new(), with_status(6, &state("mounted")));
     let mut replaced = with_status(7, &state("other-hand"));
     replaced.finalizers.clear();
     exchange.apply_mount(replaced);
-    assert!(sent_messages(&exchange).is_empty(), "the finalizer comes first");
+    assert!(
+        sent_messages(&exchange).is_empty(),
+        "the finalizer is added before the object is sent"
+    );
     let finalizer = exchange.next_write(&Key::new("n1", "a")).unwrap();
     assert!(finalizer.adds_finalizer());
     exchange.write_accepted(&Key::new("n1", "a"), &finalizer);
@@ -124,7 +127,7 @@ fn a_status_overwritten_along_with_the_finalizers_is_noticed_once_the_finalizer_
 }
 
 #[test]
-fn a_status_overwritten_before_our_write_is_answered_is_noticed() {
+fn an_object_whose_status_was_overwritten_before_our_write_was_answered_is_sent_again() {
     let exchange = exchange_with_report();
     let meanwhile = vec![with_status(6, &state("mounted")), with_status(7, &state("other-hand"))];
     write(&exchange, meanwhile, with_status(6, &state("mounted")));
@@ -219,7 +222,7 @@ fn a_mount_of_another_node_is_refused_and_never_sent() {
 }
 
 #[test]
-fn objects_are_refused_only_once_the_rabbits_are_known() {
+fn an_invalid_object_gets_a_refusal_only_once_its_node_is_known_to_be_no_rabbit() {
     let exchange = Exchange::default();
     let mut foreign = mount("r1", "a", 1, 5);
     foreign.node = "n2".to_owned();
@@ -234,7 +237,7 @@ fn objects_are_refused_only_once_the_rabbits_are_known() {
 }
 
 #[test]
-fn a_session_starts_only_while_the_watch_works_and_with_a_list_of_its_own() {
+fn a_session_starts_only_after_all_lists_and_while_the_watch_works() {
     let exchange = Exchange::default();
     let (ready, job) = (exchange.ready(), || mount("n1", "a", 1, 5));
     exchange.open("n1", 1, NodeKind::Compute);
@@ -323,7 +326,7 @@ fn a_disconnected_nodes_finalizer_is_removed_only_when_the_status_says_unmounted
 }
 
 #[test]
-fn a_connected_node_releases_its_object_itself_and_the_coordinator_does_once_it_disconnects() {
+fn the_coordinator_removes_a_finalizer_only_after_the_node_has_disconnected() {
     let exchange = exchange_with_session(unmounting(5, false, &state("unmounted")), vec![pinned()]);
     exchange.apply_mount(unmounting(6, true, &state("unmounted")));
     assert_eq!(exchange.next_write(&Key::new("n1", "a")), None);
@@ -332,7 +335,7 @@ fn a_connected_node_releases_its_object_itself_and_the_coordinator_does_once_it_
 }
 
 #[test]
-fn the_coordinator_releases_objects_only_of_computes_of_the_layout() {
+fn the_coordinator_removes_finalizers_only_for_computes_of_the_layout() {
     let exchange = Exchange::default();
     exchange.replace_mounts(vec![unmounting(5, true, &state("unmounted"))]);
     assert!(!is_released(&exchange));
@@ -361,7 +364,7 @@ fn an_unmounted_status_is_retracted_before_a_node_mounts_again() {
 }
 
 #[test]
-fn a_refused_retraction_withholds_only_its_own_mount() {
+fn an_object_whose_retraction_the_api_refuses_is_not_sent_and_synced_does_not_wait_for_it() {
     let exchange = exchange_with_session(with_status(5, &state("unmounted")), vec![pinned()]);
     assert!(sent_messages(&exchange).is_empty());
     let key = Key::new("n1", "a");
@@ -371,7 +374,7 @@ fn a_refused_retraction_withholds_only_its_own_mount() {
 }
 
 #[test]
-fn a_node_that_waits_for_a_job_gets_the_stored_status() {
+fn a_node_gets_the_stored_statuses_of_a_job_once_all_its_objects_were_sent() {
     let exchange = exchange_with_session(mount("n1", "a", 1, 5), vec![pinned()]);
     let all = |_: &_| true;
     assert_eq!(

@@ -23,8 +23,8 @@ impl Exchange {
         self.lock().writes.write_accepted(key, write);
     }
 
-    /// Records that the API refused a write. The write stays pending; the message `Synced` does not
-    /// wait for the object.
+    /// Records that the API refused a write. The write stays pending. The message `Synced`, which tells the node that
+    /// all its objects were sent, no longer waits for this object.
     pub(crate) fn write_refused(&self, key: &Key, write: &Write) {
         if write.adds_finalizer() || write.is_status() {
             self.lock().fanout.write_refused(key);

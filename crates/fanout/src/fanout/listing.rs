@@ -27,8 +27,8 @@ impl Fanout {
         self.queues.iter().filter(|(_, queue)| queue.is_waiting).map(|(node, _)| node)
     }
 
-    /// Starts a session with a list that was requested after the session opened. Returns `false` while the watch has
-    /// not delivered all objects of the list.
+    /// Starts a session with a list of the node's objects, which must have been requested after the session opened.
+    /// Returns `false`, and does not start the session, while the watch has not delivered all objects of the list.
     pub(crate) fn start_session(&mut self, node: &str, epoch: u64, listing: &Listing) -> bool {
         if !self.is_listed() || !self.knows_all_of(node, listing) {
             return false;

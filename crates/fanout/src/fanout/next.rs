@@ -108,8 +108,9 @@ impl Fanout {
     }
 }
 
-/// Returns a text for the user about an object that is sent to no node because its `spec.node` differs from its
-/// namespace. An object with the finalizer is sent nevertheless, so that the node of its namespace can unmount.
+/// Returns a text for the user if an object is sent to no node, because its `spec.node` differs from its Kubernetes
+/// namespace. Returns `None` for an object with the finalizer: it is sent to the node of its Kubernetes namespace, so
+/// that this node can unmount.
 pub(crate) fn refusal(object: &MountObject) -> Option<String> {
     let Key { namespace, name } = &object.key;
     (object.node != *namespace && !object.has_finalizer()).then(|| {

@@ -20,7 +20,8 @@ pub(super) struct Sent {
     /// The status that the node reported after this message; `None` before the report, or when the
     /// object is sent again.
     pub(super) reported: Option<Value>,
-    /// Whether another client overwrote the reported status: then the object is sent again, and the node reports again.
+    /// Whether another client overwrote the reported status. If so, the object is sent again, and the node reports
+    /// again.
     pub(super) overwritten: bool,
 }
 
@@ -78,8 +79,8 @@ impl NodeQueue {
         self.notify.notify_one();
     }
 
-    /// Returns whether an object was created and deleted before the session started: a watch that is behind
-    /// still delivers such objects.
+    /// Returns whether an object was created and deleted before the session started: it is absent from the list with
+    /// which the session started, but a watch that lags behind still delivers it.
     pub(super) fn predates_session(&self, name: &str, resource_version: &str) -> bool {
         let new = !self.sent.contains_key(name) && !self.unsent.contains(name);
         new && (resource_version == self.since || precedes(resource_version, &self.since))

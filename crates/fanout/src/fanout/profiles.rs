@@ -18,7 +18,8 @@ pub(super) struct Profiles {
 }
 
 impl Profiles {
-    /// Returns a profile that the watch knows. More profiles may exist: the watch may be behind.
+    /// Returns a profile that the watch knows. `None` is no proof that the profile does not exist: the watch may lag
+    /// behind the API.
     pub(super) fn get(&self, key: &Key) -> Option<&ProfileObject> {
         self.known.get(key)
     }
@@ -128,8 +129,8 @@ impl Fanout {
         }
     }
 
-    /// Sends the objects that name a profile again. Drops copies of the profile that were read for these objects: the
-    /// watch has a newer version.
+    /// Sends the objects that name a profile again. Drops the copies of the profile that were read for single objects,
+    /// because the watch has a newer version.
     fn mark_users_dirty(&mut self, profile: &Key) {
         for user in self.profiles.users(profile) {
             if let Some(entry) = self.entry_mut(&user) {

@@ -18,7 +18,7 @@ fn fanout_with(objects: Vec<MountObject>) -> Fanout {
     fanout
 }
 
-/// Opens and starts a session; the API lists no object that the watch does not know.
+/// Opens and starts a session. The list with which it starts is empty, so the start does not wait for the watch.
 fn connect(fanout: &mut Fanout, node: &str, epoch: u64) {
     fanout.open(node, epoch, NodeKind::Compute);
     assert!(fanout.start_session(node, epoch, &listing(0, Vec::new())));
@@ -83,7 +83,7 @@ fn a_node_receives_its_own_objects_then_synced() {
 }
 
 #[test]
-fn nothing_is_sent_before_both_lists_were_read() {
+fn nothing_is_sent_before_client_mounts_and_profiles_were_listed() {
     let mut fanout = Fanout::default();
     fanout.open("n1", EPOCH, NodeKind::Compute);
     let starts = |fanout: &mut Fanout| fanout.start_session("n1", EPOCH, &listing(0, Vec::new()));
@@ -97,7 +97,7 @@ fn nothing_is_sent_before_both_lists_were_read() {
 }
 
 #[test]
-fn a_node_receives_nothing_while_the_watch_is_behind_the_api() {
+fn a_session_starts_once_the_watch_has_delivered_all_changes_up_to_its_list() {
     let before = mount("n1", "a", 1, 5);
     let mut fanout = fanout_with(vec![before.clone(), mount("n1", "ended", 1, 6)]);
     fanout.open("n1", EPOCH, NodeKind::Compute);
@@ -122,12 +122,12 @@ fn a_node_receives_nothing_while_the_watch_is_behind_the_api() {
 }
 
 #[test]
-fn a_watch_ahead_of_the_list_does_not_delay_the_session() {
+fn a_session_starts_at_once_if_the_watch_knows_the_listed_objects_or_newer_ones() {
     let mut later = mount("n1", "a", 2, 25);
     later.status = Some(serde_json::json!({"allReady": true}));
     let mut fanout = fanout_with(vec![later, mount("n1", "b", 1, 5), mount("n1", "new", 1, 26)]);
     fanout.open("n1", EPOCH, NodeKind::Compute);
-    // Only the status of b differs.
+    // Object b is older in the watch than in the list, but only its status differs.
     let then = listing(20, vec![mount("n1", "a", 1, 5), mount("n1", "b", 1, 19)]);
     assert!(fanout.start_session("n1", EPOCH, &then));
     assert_eq!(drain(&mut fanout, "n1").last().unwrap(), "synced");
@@ -153,8 +153,8 @@ fn an_object_created_and_deleted_before_the_session_started_is_not_sent() {
     fanout.apply_mount(mount("n1", "new", 1, 21));
     fanout.apply_mount(mount("n1", "a", 2, 22));
     assert_eq!(drain(&mut fanout, "n1"), ["desired a@22 profile 1", "desired new@21 profile 1"]);
-    // An API that was restored from a backup counts resourceVersions from an earlier number: its list has all
-    // objects.
+    // After a restore from a backup, new objects have smaller resourceVersions than the list with which the session
+    // started. They are sent nevertheless, because a complete list contains only objects that exist.
     let restored = [mount("n1", "a", 2, 22), mount("n1", "new", 1, 21), mount("n1", "b", 1, 9)];
     fanout.replace_mounts(restored.to_vec());
     assert_eq!(drain(&mut fanout, "n1"), ["desired b@9 profile 1"]);
@@ -226,7 +226,7 @@ fn gone_is_sent_when_the_object_or_its_finalizer_is_gone() {
 }
 
 #[test]
-fn for_a_new_object_of_the_same_name_the_old_object_is_reported_gone_first() {
+fn before_a_new_object_of_the_same_name_is_sent_the_old_object_is_reported_gone() {
     let mut fanout = fanout_with(vec![mount("n1", "a", 1, 5)]);
     connect(&mut fanout, "n1", EPOCH);
     drain(&mut fanout, "n1");
@@ -238,7 +238,7 @@ fn for_a_new_object_of_the_same_name_the_old_object_is_reported_gone_first() {
 }
 
 #[test]
-fn a_new_list_sends_the_missed_changes() {
+fn after_a_new_list_the_changes_that_the_watch_missed_are_sent() {
     let mut fanout = fanout_with(vec![mount("n1", "a", 1, 5), mount("n1", "b", 1, 6)]);
     connect(&mut fanout, "n1", EPOCH);
     drain(&mut fanout, "n1");
@@ -328,7 +328,7 @@ fn a_newer_session_ends_the_older_session() {
 }
 
 #[test]
-fn a_report_counts_only_for_the_current_version() {
+fn a_report_on_an_earlier_version_or_another_uid_is_not_current() {
     let mut fanout = fanout_with(vec![mount("n1", "a", 1, 5)]);
     let key = Key::new("n1", "a");
     fanout.apply_mount(mount("n1", "a", 1, 8)); // only the status differs
@@ -364,7 +364,7 @@ fn a_rabbit_receives_nothing_but_the_end_of_its_session() {
 }
 
 #[test]
-fn an_object_whose_finalizer_is_refused_does_not_delay_the_others() {
+fn synced_does_not_wait_for_an_object_whose_finalizer_the_api_refuses() {
     let mut fanout =
         fanout_with(vec![without_finalizer(mount("n1", "a", 1, 5)), mount("n1", "b", 1, 6)]);
     connect(&mut fanout, "n1", EPOCH);

@@ -26,7 +26,7 @@ fn a_write_that_changes_nothing_is_dropped() {
 }
 
 #[test]
-fn only_the_newest_status_is_written_and_only_by_one_writer() {
+fn of_two_reported_statuses_one_writer_writes_only_the_newest() {
     let mut writes = PendingWrites::default();
     let object = mount("n1", "a", 1, 5);
     assert!(writes.report(&object, ready("mounted"), false));
@@ -40,7 +40,7 @@ fn only_the_newest_status_is_written_and_only_by_one_writer() {
 }
 
 #[test]
-fn adding_the_finalizer_keeps_others() {
+fn adding_the_finalizer_keeps_the_finalizers_of_other_clients() {
     let mut writes = PendingWrites::default();
     let mut object = mount("n1", "a", 1, 5);
     object.finalizers = Vec::new();
@@ -74,7 +74,7 @@ fn a_release_removes_the_last_finalizer_without_writing_the_status() {
 }
 
 #[test]
-fn a_release_before_the_deletion_keeps_the_finalizer() {
+fn the_finalizer_stays_if_a_node_releases_an_object_that_is_not_deleted() {
     let mut writes = PendingWrites::default();
     let mut object = mount("n1", "a", 1, 5);
     object.status = Some(ready("unmounted"));
@@ -95,7 +95,7 @@ fn a_report_removes_the_old_error_and_keeps_unknown_fields() {
 }
 
 #[test]
-fn unknown_fields_of_an_entry_stay_unless_entries_do_not_match() {
+fn unknown_fields_of_mount_entries_stay_if_the_report_has_as_many_entries() {
     let mut writes = PendingWrites::default();
     let mut object = mount("n1", "a", 1, 5);
     let entry = json!({"state": "unmounted", "ready": true, "later": 3});
@@ -110,7 +110,7 @@ fn unknown_fields_of_an_entry_stay_unless_entries_do_not_match() {
 }
 
 #[test]
-fn each_invalid_status_has_its_error() {
+fn a_status_that_is_no_json_object_or_has_too_few_entries_is_invalid() {
     let object = mount("n1", "a", 1, 5);
     assert!(parse_status(&serde_json::to_vec(&ready("mounted")).unwrap(), &object).is_ok());
     assert!(matches!(parse_status(b"{", &object), Err(InvalidStatus::NotJson(_))));
@@ -120,7 +120,7 @@ fn each_invalid_status_has_its_error() {
 }
 
 #[test]
-fn a_refused_status_is_valid_for_its_object() {
+fn the_status_of_a_refused_object_has_a_fatal_error_and_an_entry_per_mount() {
     let object = mount("n1", "a", 1, 5);
     let status = refused_status(&object, "because");
     assert!(parse_status(&serde_json::to_vec(&status).unwrap(), &object).is_ok());
@@ -162,16 +162,20 @@ fn pending_writes_are_dropped_for_a_new_object_of_the_same_name() {
     let late = writes.next(&key(), Some(&object)).unwrap();
     assert_eq!(writes.next(&key(), Some(&second)), None);
     assert!(writes.report(&object, ready("mounted"), false));
-    assert!(!writes.report(&second, ready("mounted"), false), "a writer has the name already");
+    assert!(
+        !writes.report(&second, ready("mounted"), false),
+        "a writer already works on this name"
+    );
     writes.write_accepted(&key(), &late);
     let write = writes.next(&key(), Some(&second)).unwrap();
     assert_eq!(
         write.operations[0]["value"], "9",
-        "the written status was that of the first object"
+        "the status of the second object is still to be written: the accepted write was for the first object"
     );
 }
 
-/// Between a report and its write the object's spec may have changed, and its node may have carried out the change.
+/// Between a report and its write, the object's spec may have changed, and the node may have acted on the change: the
+/// report is then outdated.
 #[test]
 fn a_status_is_written_only_to_its_own_generation() {
     let mut writes = PendingWrites::default();

@@ -92,7 +92,8 @@ impl NodeSession {
         Self { exchange, notify }
     }
 
-    /// Returns the name of the next ClientMount that is sent; "synced" once all were sent.
+    /// Returns the name of the next ClientMount that is sent to the node, or "synced" for the message that every
+    /// ClientMount was sent.
     async fn next(&self) -> String {
         let next = async {
             loop {
@@ -126,7 +127,7 @@ async fn writer(api: &FakeApi, exchange: &Arc<Exchange>) -> Writer {
     Writer::new(api.client(), exchange.clone(), key, Arc::new(Semaphore::new(1)))
 }
 
-/// Runs writes until the API has received this many requests.
+/// Runs a writer until the API has received this many requests for the ClientMount `a`.
 async fn until_requests(
     api: &FakeApi,
     times: usize,
@@ -144,7 +145,7 @@ async fn until_requests(
 }
 
 #[tokio::test]
-async fn a_write_that_is_refused_for_a_while_succeeds_later() {
+async fn a_refused_write_is_repeated_until_the_api_accepts_it() {
     for code in [404, 422] {
         let api = FakeApi::default();
         api.answer_with("a", Some(code));
@@ -183,7 +184,7 @@ async fn a_refused_write_is_repeated_when_its_object_changes_and_dropped_when_it
 }
 
 #[test]
-fn each_status_code_has_its_failure_kind() {
+fn the_codes_404_409_and_422_have_failure_kinds_of_their_own() {
     for (code, kind) in [
         (404, Failure::NotFound),
         (409, Failure::Conflict),

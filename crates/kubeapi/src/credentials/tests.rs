@@ -6,7 +6,8 @@ fn address(port: u16) -> SocketAddr {
 }
 
 #[test]
-fn credentials_outlive_a_restart_and_follow_the_address() {
+fn after_a_restart_the_credentials_are_the_same_and_for_another_address_only_the_certificate_is_new()
+ {
     let directory = tempfile::tempdir().unwrap();
     let first = Credentials::load_or_create(directory.path(), address(1)).unwrap();
     let again = Credentials::load_or_create(directory.path(), address(1)).unwrap();
@@ -48,7 +49,7 @@ fn a_certificate_that_expires_soon_is_replaced() {
 }
 
 #[test]
-fn a_wrong_clock_makes_no_certificate_that_begins_later_or_expires_early() {
+fn a_certificate_is_valid_from_2020_until_at_least_nine_years_after_2026_whatever_the_clock_says() {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     let expires = set_validity(&mut params);
     assert_eq!(params.not_before, rcgen::date_time_ymd(FIRST_YEAR, 1, 1));
@@ -56,7 +57,7 @@ fn a_wrong_clock_makes_no_certificate_that_begins_later_or_expires_early() {
 }
 
 #[test]
-fn a_kubeconfig_with_the_same_content_is_left_alone() {
+fn a_kubeconfig_is_written_again_only_if_its_content_or_mode_differs() {
     let directory = tempfile::tempdir().unwrap();
     let credentials = Credentials::load_or_create(directory.path(), address(1)).unwrap();
     let path = directory.path().join("kubeconfig");
@@ -74,7 +75,7 @@ fn a_kubeconfig_with_the_same_content_is_left_alone() {
 }
 
 #[test]
-fn a_damaged_file_is_left_alone() {
+fn a_damaged_credentials_file_is_an_error_and_is_not_replaced() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join(FILE), "{").unwrap();
     let error = Credentials::load_or_create(directory.path(), address(1)).unwrap_err();

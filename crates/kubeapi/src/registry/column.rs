@@ -73,7 +73,7 @@ fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Regular expression for one step of a path; a backslash escapes the character after it.
+/// Regular expression for one step of a path, such as `.spec`; a backslash escapes the character after it.
 static STEP: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\.((?:[^.\[\\]|\\.)+)").expect("the pattern is well formed"));
 
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_have_the_type_of_their_column() {
+    fn a_cell_is_converted_to_the_type_of_its_column_or_empty() {
         let object = json!({"spec": {"n": 3, "names": ["a", "b"]}, "metadata": {"labels": {"a.b/c": "x"}},
             "status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": "Other", "status": "False"}]}});
         let cell = |kind: &str, path: &str| Column::new("C", kind, path).unwrap().cell(&object);

@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 
 pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// Compiles the definition that a CRD describes. Fails with every field that needs a feature that this server lacks.
+/// Compiles the definition that a CRD describes. If the CRD is invalid, or needs features that this server does not
+/// have, returns a cause for each such field.
 pub(crate) fn compile(crd: &Object) -> Result<Definition, Vec<Cause>> {
     let mut spec = crd.body.get("spec").cloned().unwrap_or(json!({}));
     drop_nulls(&mut spec);
@@ -136,7 +137,7 @@ fn stored_versions(crd: &Object) -> impl Iterator<Item = &Value> {
     stored.into_iter().flatten()
 }
 
-/// Sets the status of a CRD in a dry run: its kind is not served.
+/// Sets the status that the answer to a dry run has, in which the CRD's kind is not served.
 pub(crate) fn mark_unserved(crd: &mut Object) {
     if let Some(status) = crd.body.get_mut("status") {
         status["acceptedNames"] = json!({"kind": "", "plural": ""});
@@ -144,7 +145,7 @@ pub(crate) fn mark_unserved(crd: &mut Object) {
     }
 }
 
-/// Keeps the storage version in `status.storedVersions`.
+/// Adds the storage version to `status.storedVersions`, unless it is there.
 pub(crate) fn keep_stored_version(crd: &mut Object) {
     let versions = crd.body.get("spec").and_then(|spec| spec["versions"].as_array());
     let storage = versions.into_iter().flatten().find(|version| version["storage"] == true);

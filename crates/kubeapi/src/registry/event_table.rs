@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cells_fall_back_to_the_newer_members() {
+    fn if_the_core_members_are_absent_the_cells_show_the_members_of_events_k8s_io() {
         let shown = |body: Value| {
             let mut cells = cells(&Object::from_value(body).unwrap());
             (cells.remove(8), cells.remove(5), cells.remove(3))

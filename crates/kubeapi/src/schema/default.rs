@@ -54,8 +54,8 @@ impl Schema {
             Value::Array(items) => {
                 let Some(schema) = &self.items else { return };
                 for item in items {
-                    // A null item without a default stays in its list, and validation refuses the item: to drop it
-                    // would shift the items after it.
+                    // A null item without a default stays in its list, because dropping it would shift the items after
+                    // it. Validation then refuses the item.
                     schema.fill_null(item);
                     schema.fill_value(item);
                 }

@@ -8,7 +8,8 @@ use serde_json::{Map, Value, json};
 /// Largest number of causes in a refusal.
 const ENOUGH: usize = 100;
 impl Schema {
-    /// Appends all schema violations to `causes`, except for those that the object had before the update, `old`, too.
+    /// Appends all schema violations to `causes`, except for violations that `old`, the object before the update,
+    /// already has.
     pub(crate) fn validate(
         &self,
         part: Part,
@@ -35,8 +36,8 @@ impl Schema {
         match (part, self.properties.get("status"), object.get("status")) {
             (Part::Status, Some(schema), Some(status)) => {
                 schema.check(status, &mut String::new(), &mut causes);
-                // In kube-apiserver the message names the path within the status, and the cause's field the path within
-                // the object.
+                // As in kube-apiserver, the cause's message has the path within the status, but its field has the path
+                // within the object.
                 for cause in &mut causes {
                     cause.field = match cause.field.as_str() {
                         "<nil>" => "status".to_owned(),

@@ -30,7 +30,7 @@ pub enum TlsError {
     UseKey(#[from] rustls::Error),
 }
 
-/// Serves the API over TLS until `shutdown` is ready, to clients that present the bearer token of `credentials`.
+/// Serves the API over TLS until `shutdown` resolves, to clients that present the bearer token of `credentials`.
 ///
 /// # Errors
 /// [`TlsError`] when the credentials cannot be used. Once the server runs, only `shutdown` ends it.

@@ -5,8 +5,8 @@ use daemon::accept::{Incoming, Local};
 use std::future::Future;
 use tokio::net::{UnixListener, UnixStream};
 
-/// Serves the API on a unix socket until `shutdown` is ready. Admits root, this process's own user and `allowed_uids`,
-/// by `SO_PEERCRED` (unix(7)), and closes the connections of all others.
+/// Serves the API on a unix socket until `shutdown` resolves. Admits root, this process's own user and `allowed_uids`,
+/// by `SO_PEERCRED` (unix(7)), and closes the connections of all other users.
 pub async fn unix(
     listener: UnixListener,
     api: Api,
@@ -21,7 +21,7 @@ pub async fn unix(
             () = &mut shutdown => break,
             connection = incoming.next() => connection,
         };
-        // The kernel has identified the client, so an idle connection may stay.
+        // The kernel has identified the client, so the connection may stay open without a request.
         connection.caller().record_request();
         let service = connections.stoppable(api.service(identity(connection.stream())));
         connections.serve(connection, service);

@@ -1,9 +1,10 @@
 //! The latest acknowledged revision, in a file beside the store's.
 //!
-//! The writer writes the revision after a commit is on stable storage and before clients get their answers. Only the
-//! first write of a process syncs the file. When the process is killed, the kernel still has the later revisions; a
-//! power cut may lose them, so that the file is older than the store, but never ahead of it. A store that is behind the
-//! file's revision has lost an acknowledged commit.
+//! The writer writes the revision after a commit is on stable storage and before clients get their answers. So the
+//! revision in this file is never ahead of an intact store: a store that is behind it has lost an acknowledged commit.
+//!
+//! Only the first write of a process syncs the file. If the process is killed, the kernel still has the later
+//! revisions. A power cut may lose them; the file then has an older revision than the store, which does no harm.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};

@@ -151,7 +151,7 @@ pub fn restore(directory: &Path, backup: impl BufRead) -> Result<Restored, Resto
     if file.try_exists().map_err(|error| failed(DiskError::Create(error)))? {
         return Err(RestoreError::Exists { file });
     }
-    // The old store may have acknowledged writes after the backup: the new revisions begin above those too.
+    // The old store may have acknowledged writes after the backup. The new revisions must begin above these too.
     rows.revision = header.revision.max(directory.acknowledged().unwrap_or_default());
     rows.skip_revisions();
     let revision = rows.revision;

@@ -185,7 +185,7 @@ impl<'a> Batch<'a> {
         self.remove_with_last_state(definition, key, stored.decode()?).map(drop)
     }
 
-    /// Removes an object; `last` is the state that watches get.
+    /// Removes an object. Watches get the state `last`.
     pub(crate) fn remove_with_last_state(
         &mut self,
         definition: &Definition,

@@ -3,19 +3,19 @@
 //! A commit costs one fdatasync, however many writes it contains. redb never overwrites a page that the last commit
 //! uses. A commit writes new pages, and in the file's header a new root with the checksums of its tree; they reach the
 //! disk in any order. If the power fails in between, the checksums of the new root do not match, and redb goes back to
-//! the previous root. Warren does not use redb's two-phase commit, which syncs the pages first, and then the header.
-//! That helps only against an attacker who chooses the contents of pages, and the order in which a failing disk stores
-//! pages, so that the checksums match by design. Such an attacker can write objects here anyway.
+//! the previous root. redb also has a two-phase commit, which syncs the pages first, and then the header. Warren does
+//! not use it: it helps only against an attacker who chooses the contents of pages, and the order in which a failing
+//! disk stores them, so that wrong pages have matching checksums. Such an attacker can write objects anyway.
 //!
-//! If the interrupted commit was not acknowledged, going back is correct. A separate file has the last acknowledged
-//! revision, see [`super::acknowledged`]: a store that is behind this revision has lost acknowledged writes, and is not
-//! opened. The separate file is missing if an older program wrote the store, or if an administrator removed the file.
-//! Without the separate file, a store in which redb goes back is refused too; any other store continues at a revision
-//! far above all revisions that may have been acknowledged.
+//! If no client got an answer for the interrupted commit, going back is correct. A separate file has the last
+//! acknowledged revision, see [`super::acknowledged`]: a store that is behind this revision has lost acknowledged
+//! writes, and is not opened. The separate file may be missing, because an older program wrote the store or an
+//! administrator removed the file. Then a store in which redb goes back is not opened either; any other store continues
+//! at a revision far above all revisions that may have been acknowledged.
 //!
 //! Opening a store verifies all checksums and reads all rows. redb goes back inside its `open`. Just before, redb calls
-//! our repair callback, so that we can copy the file. redb does not call the callback when it skips a commit whose own
-//! entry in the header is damaged.
+//! our repair callback, so that we can copy the file. There is one case without a callback and so without a copy: redb
+//! skips a commit whose own entry in the header is damaged.
 //!
 //! redb may panic on pages that it did not write. Such a panic counts as damage of the file, not as a bug
 //! that ends the process.
@@ -134,8 +134,8 @@ impl Disk {
         self.unread = unread;
     }
 
-    /// Writes a batch. `state` is the state in memory before the batch. After an error the batch is not stored: a part
-    /// of it may be in the file, but the next commit replaces the file.
+    /// Writes a batch. `state` is the state in memory before the batch. After an error the batch counts as not
+    /// stored: a part of it may be in the file, but the next commit replaces the file.
     pub(super) fn commit(&mut self, state: &State, events: &[Arc<Event>]) -> Result<(), DiskError> {
         let database = match self.database.take() {
             Some(database) => database,
@@ -184,8 +184,8 @@ fn read(file: &dyn StoreFile) -> Result<(Database, Rows), DiskError> {
         Some(written) if written > found => return Err(DiskError::Behind { found, written }),
         Some(_) => {}
         None if went_back => {
-            // At the next start redb will not go back again, but the store must still be refused. A revision that the
-            // store does not reach has this effect.
+            // At the next start redb will not go back again, but the store must still be refused. So this records an
+            // acknowledged revision that the store does not reach.
             let written = found + 1;
             file.acknowledge(written);
             return Err(DiskError::Behind { found, written });
@@ -254,7 +254,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn the_objects_in_memory_replace_a_file_that_failed() {
+    fn the_commit_after_a_failed_one_writes_a_new_file_with_all_objects_in_memory() {
         let directory = tempfile::tempdir().unwrap();
         let (mut disk, rows) = Disk::open(directory.path()).unwrap();
         assert!(matches!(Disk::open(directory.path()), Err(DiskError::InUse)));

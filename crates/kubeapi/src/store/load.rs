@@ -26,8 +26,8 @@ struct Row {
 }
 
 /// Builds the state: first the registry of kinds, then the objects. If the stored definition of a kind cannot be read,
-/// the definition in `crds` describes the objects of the kind. Otherwise agents would see an empty list of these
-/// objects, and would unmount and delete the storage that the objects stand for.
+/// uses the definition in `crds`. Without a definition the API would list no objects of the kind, and agents would
+/// unmount and delete the storage that these objects stand for.
 pub(super) fn state(rows: Rows, history: usize, crds: &[Value]) -> (State, Vec<Unread>) {
     let mut state = State::new(history);
     state.revision = rows.revision;

@@ -1,5 +1,5 @@
-//! The log of recent changes, newest last. From the log, watches resume, and the server computes lists
-//! at an earlier revision.
+//! The log of recent changes, newest last. The server needs the log to resume watches, and to compute lists at an
+//! earlier revision.
 
 use crate::object::{Key, Stored};
 use std::collections::{HashMap, VecDeque};

@@ -14,8 +14,8 @@ const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 
 /// Version of the layout of these tables.
 pub(super) const FORMAT: u64 = 1;
-/// Number of revisions to skip when a store may have lost acknowledged writes. A coordinator never writes so many
-/// revisions, so no client has seen the revisions after the gap.
+/// Number of revisions to skip when a store may have lost acknowledged writes. It is larger than the number of writes
+/// in a coordinator's lifetime, so no client has seen a revision after the gap.
 const GAP: u64 = 1_000_000_000;
 
 #[derive(Debug, Default)]

@@ -161,7 +161,7 @@ fn value(store: &Store, name: &str) -> Option<String> {
 }
 
 #[test]
-fn a_full_disk_fails_the_write_and_keeps_the_store_readable() {
+fn on_a_full_disk_writes_fail_with_507_reads_go_on_and_later_writes_succeed() {
     let shelf = Shelf::new();
     let disk = shelf.file();
     let store = open(&shelf);
@@ -198,7 +198,7 @@ fn a_name_may_contain_the_separator_of_row_keys() {
 }
 
 #[test]
-fn the_log_is_trimmed_on_disk_as_in_memory() {
+fn after_a_restart_the_log_has_the_same_events_as_before() {
     let shelf = Shelf::new();
     let store = open(&shelf);
     for round in 0..250 {
@@ -246,7 +246,7 @@ fn one_of_two_processes_that_start_at_once_gets_the_store() {
 
 const PANICS: &str = "KUBEAPI_WRITER_PANICS";
 
-/// The process that the next test watches; not a test by itself.
+/// The process that the next test starts; not a test by itself.
 #[test]
 #[ignore = "the process that a test sees end, started by it"]
 fn a_writer_with_a_bug() {

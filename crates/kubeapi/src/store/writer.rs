@@ -10,7 +10,8 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, mpsc};
 
-/// Largest number of jobs in a commit: in a larger commit the first job would wait too long for the last.
+/// Largest number of jobs in a commit. In a larger commit, the answer to the first job would wait too long for the last
+/// job.
 const BATCH: usize = 512;
 
 #[derive(Debug)]
@@ -52,8 +53,8 @@ impl std::fmt::Debug for Job {
     }
 }
 
-/// Ends the process when the writer panics. After a panic the state in memory may be half changed, and the server could
-/// still answer reads, but never write again; after a restart the server has every acknowledged write.
+/// Ends the process when the writer panics. Without this, the server would go on without a writer: it would answer
+/// reads, perhaps from a half-changed state, and no write. After a restart it has every acknowledged write.
 struct FailStop;
 
 impl Drop for FailStop {
@@ -151,8 +152,8 @@ fn publish(shared: &Shared, events: Vec<Arc<Event>>, registry: Arc<Registry>, an
         (state.revision, state.log.has_aged(*announced))
     };
     if stale {
-        // Watches of resources without changes get the latest revision from time to time: otherwise the revision from
-        // which they would resume could leave the log.
+        // Watches of resources without changes get the latest revision from time to time. Otherwise the log might no
+        // longer reach back to the revision from which they would resume.
         *announced = revision;
         shared.signal_all(revision);
     } else {

@@ -117,8 +117,8 @@ fn check_type(definition: &Definition, version: &Version, object: &Object) -> Re
 }
 
 /// Validates an object: its metadata, its schema, and the rules of its built-in kind. `old` is the stored object before
-/// the update. A fault that `old` has too is accepted: clients can still remove the finalizers of an object that became
-/// invalid when its CRD changed.
+/// the update. Does not report a fault that `old` already has, so that clients can still remove the finalizers of an
+/// object that became invalid when its CRD changed.
 pub(crate) fn check(
     resource: &Resource,
     part: Part,

@@ -96,8 +96,8 @@ fn set_server_metadata(
         && let Some(prefix) = prefix
     {
         let free = |name: &String| batch.get(&target.key(&resource.definition, name)).is_none();
-        // If no try finds a free name, the object gets one more generated name, and the create is refused if that name
-        // is taken too.
+        // If all tries find only names that are taken, the object gets one more generated name. If this name is taken
+        // too, the create is refused.
         let name = (0..TRIES).map(|_| generate_name(&prefix)).find(free);
         meta.name = Some(name.unwrap_or_else(|| generate_name(&prefix)));
     }

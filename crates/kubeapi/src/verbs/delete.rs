@@ -24,7 +24,7 @@ pub(crate) enum Policy {
 /// The fields of `metav1.DeleteOptions` that this server obeys.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct DeleteOptions {
-    /// `None` if the request has no policy: then the finalizers of the object decide.
+    /// `None` if the request has no policy. In this case the finalizers of the object decide.
     pub(crate) policy: Option<Policy>,
     pub(crate) uid: Option<String>,
     pub(crate) resource_version: Option<String>,
@@ -32,7 +32,7 @@ pub(crate) struct DeleteOptions {
 }
 
 impl DeleteOptions {
-    /// Reads the body of a DELETE; `null` when there is none.
+    /// Reads the options from the body of a DELETE; `body` is `null` for a DELETE without a body.
     pub(crate) fn read(body: &Value) -> Result<Self, Status> {
         if body.is_null() {
             return Ok(Self::default());
@@ -158,7 +158,8 @@ pub(crate) fn delete_collection(
     options: &DeleteOptions,
 ) -> Result<Outcome, Status> {
     let resource = target.resolve(batch.registry())?;
-    // Every object lacks an unknown field, so without this check `!=` would select, and delete, all objects.
+    // No object has a value for an unknown field. Without this check, a selector `unknown!=x` would select, and so
+    // delete, all objects.
     selection.fields.check(&resource)?;
     let definition = &resource.definition;
     let mut deleted = Vec::new();
@@ -176,7 +177,7 @@ pub(crate) fn delete_collection(
     Ok(Outcome::Deleted(deleted))
 }
 
-/// Deletes an object, or marks an object with finalizers as being deleted; returns the removed object, or the marked
+/// Deletes an object, and returns `None`. Only marks an object with finalizers as being deleted, and returns the marked
 /// object. Another delete of a marked object changes nothing, unless it names another policy.
 pub(crate) fn delete(
     batch: &mut Batch<'_>,
@@ -234,7 +235,7 @@ pub(crate) fn store_or_remove(
     key: &Key,
     object: Object,
 ) -> Result<Arc<Stored>, Status> {
-    // A namespace also waits until its content is gone; garbage collection then removes the namespace.
+    // A namespace is not removed here: garbage collection removes it once its content is gone.
     let ends = object.is_deleting()
         && object.finalizers().is_empty()
         && &*definition.id != builtin::NAMESPACES;

@@ -37,7 +37,7 @@ pub(crate) fn install(batch: &mut Batch<'_>, value: Value) -> Result<Outcome, St
         }
         Some(stored) => {
             let (mut object, warnings) = admit::read(&resource, value, FieldValidation::Ignore)?;
-            // Keeps metadata that clients have added to the CRD; replaces only the rest.
+            // Keeps the stored metadata, to which clients may have added, and replaces everything else.
             object.meta = stored.decode()?.meta;
             update::replace(batch, &resource, None, &key, &stored, object, warnings)
         }

@@ -53,8 +53,8 @@ pub(crate) fn list(state: &State, target: &Target, options: &ListOptions) -> Res
         Some(_) if options.revision.as_deref().is_some_and(|text| !matches!(text, "" | "0")) => {
             return Err(Status::bad_request("resourceVersion cannot be combined with continue"));
         }
-        // Before it was restored from an older backup, the server may have issued tokens for revisions that it no
-        // longer has.
+        // The token may be from the time before the server was restored from an older backup: its revision does
+        // not exist any more.
         Some(token) if token.rv > state.revision => return Err(too_old(options)),
         Some(token) => token.rv,
         None => wanted_revision(state, options)?,

@@ -32,8 +32,8 @@ fn merge_map(object: &mut Map<String, Value>, patch: &Map<String, Value>) {
                 list.retain(|item| !gone.contains(item));
             }
         } else if key.starts_with('$') {
-            // Ignores `$setElementOrder`, because the order of the two lists has no meaning, and `$retainKeys`, which
-            // concerns unions: no built-in kind here has one.
+            // Ignores `$setElementOrder`, because the order of `finalizers` and of `ownerReferences` has no meaning,
+            // and `$retainKeys`, because it concerns unions, which no built-in kind of this server has.
         } else if value.is_null() {
             object.remove(key);
         } else if let (Some(Value::Array(before)), Value::Array(added)) = (before, value)

@@ -93,7 +93,7 @@ fn complete_namespace(object: &mut Object) {
     object.body.entry("status").or_insert_with(|| json!({}))["phase"] = json!(phase);
 }
 
-/// Moves the values of `stringData` into `data`, in base64: clients write to either, and read `data`.
+/// Moves the values of `stringData` into `data`, in base64. Clients may write to either member, but read only `data`.
 fn fold_string_data(object: &mut Object) {
     let Some(Value::Object(plain)) = object.body.remove("stringData") else { return };
     for (name, value) in plain {

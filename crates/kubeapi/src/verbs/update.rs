@@ -26,9 +26,8 @@ pub(crate) fn update(
     replace(batch, &resource, target.subresource, &key, &stored, object, warnings)
 }
 
-/// Answers 409 if the resourceVersion of an update is not the stored object's, or if the update has a uid that
-/// is not the stored object's. Answers 422 for an update without a resourceVersion, except of kinds that
-/// permit such an update.
+/// Compares an update with the stored object. Returns 409 if the update names another resourceVersion or another
+/// uid than the stored object has, and 422 if it names no resourceVersion and its kind requires one.
 fn check_preconditions(
     definition: &Definition,
     stored: &Stored,

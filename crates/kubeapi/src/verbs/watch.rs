@@ -1,5 +1,6 @@
-//! Watches. A watch is a cursor into the log and has no queue: a slow client costs the memory of one chunk. A client
-//! that falls behind the beginning of the log gets 410, so that it does not miss events unnoticed.
+//! Watches. A watch remembers its position in the log of changes and has no queue of its own: a client that reads
+//! slowly costs only the memory of one chunk of encoded events. If the log drops changes that the client has not read
+//! yet, the watch ends with 410, and the client has to list again, instead of missing events unnoticed.
 
 mod options;
 

@@ -45,7 +45,7 @@ async fn an_object_is_created_patched_listed_and_deleted_by_a_kube_client() {
 }
 
 #[tokio::test]
-async fn conflicts_reach_the_client() {
+async fn a_kube_client_recognizes_an_existing_name_and_an_outdated_revision() {
     let server = Server::start().await;
     let api = widgets(&server);
     let first = api.create(&PostParams::default(), &object(&server, "a")).await.unwrap();
@@ -60,7 +60,7 @@ async fn conflicts_reach_the_client() {
 }
 
 #[tokio::test]
-async fn lists_come_in_pages() {
+async fn later_pages_of_a_list_show_the_state_at_the_first_page() {
     let server = Server::start().await;
     let api = widgets(&server);
     for name in ["a", "b", "c", "d", "e"] {

@@ -49,7 +49,7 @@ async fn a_kind_is_served_until_its_crd_is_deleted() {
 }
 
 #[tokio::test]
-async fn a_changed_schema_applies_to_old_objects() {
+async fn existing_objects_show_a_default_that_the_schema_got_later() {
     let server = Server::alone().await;
     server.widget("a", json!({"node": "n"})).await;
     let mut changed = server.crd();
@@ -62,7 +62,7 @@ async fn a_changed_schema_applies_to_old_objects() {
 }
 
 #[tokio::test]
-async fn an_object_that_became_invalid_can_still_be_finalized() {
+async fn finalizers_can_be_removed_from_an_object_that_a_new_schema_forbids() {
     let server = Server::alone().await;
     let mut body = server.draft("a", json!({"node": "n", "count": 9}));
     body["metadata"]["finalizers"] = json!(["x/hold"]);
@@ -120,7 +120,7 @@ async fn a_version_that_objects_are_stored_under_cannot_be_removed() {
 }
 
 #[tokio::test]
-async fn a_cluster_scoped_object_has_no_namespace_whatever_it_says() {
+async fn the_namespace_in_the_body_of_a_cluster_scoped_object_is_dropped() {
     let server = Server::alone().await;
     let name = format!("{}-n", server.namespace());
     let path = format!("/api/v1/namespaces/{name}");

@@ -63,7 +63,7 @@ async fn wait_for_sole_owner(server: &Server, name: &str, owner: &Value) {
 }
 
 #[tokio::test]
-async fn an_object_is_removed_at_once_or_with_its_last_finalizer() {
+async fn an_object_with_finalizers_is_removed_once_the_last_finalizer_is_gone() {
     let server = Server::start().await;
     let plain = server.widget("a", json!({"node": "n"})).await;
     let answer = server.delete(&path("a"), &Value::Null).await.expect(200);
@@ -327,7 +327,7 @@ async fn a_foreground_deletion_completes_for_a_tree_and_for_a_circle_of_owners()
 }
 
 #[tokio::test]
-async fn a_second_delete_may_change_the_policy() {
+async fn a_second_delete_can_turn_a_foreground_deletion_into_a_background_deletion() {
     let server = Server::start().await;
     let owner = server.widget("owner", json!({"node": "n"})).await;
     let mut child = server.draft("child", json!({"node": "n"}));

@@ -7,7 +7,7 @@ use hyper::body::Bytes;
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
-/// Collection of widgets in the test's own namespace, relative as [`Server::uri`] expects it.
+/// Collection of widgets in the test's own namespace: a relative path, which [`Server::uri`] completes.
 pub(crate) const WIDGETS: &str = "widgets";
 pub(crate) const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 pub(crate) const JSON: &str = "application/json";
@@ -15,7 +15,7 @@ pub(crate) const JSON_PATCH: &str = "application/json-patch+json";
 pub(crate) const MERGE_PATCH: &str = "application/merge-patch+json";
 pub(crate) const STRATEGIC_PATCH: &str = "application/strategic-merge-patch+json";
 
-/// Time after which a missing answer counts as lost.
+/// Time that a test waits for an answer before it fails.
 const HANGS: Duration = Duration::from_secs(60);
 
 /// An answer with its body decoded.
@@ -139,7 +139,7 @@ impl Server {
     }
 
     /// Waits until a condition holds that depends on asynchronous work of the server. The embedded server does no such
-    /// work: there the condition must hold at once.
+    /// work, so with the embedded server the condition must hold at the first check.
     pub(crate) async fn eventually(&self, what: &str, holds: impl AsyncFn() -> bool) {
         let end = Instant::now() + PATIENCE;
         while !holds().await {

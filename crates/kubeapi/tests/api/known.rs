@@ -1,6 +1,6 @@
-//! The intended differences between the answers of the embedded server ("here") and the answers of the real server
-//! ("there"), which are in `recorded/`. No client sends the requests that get these answers. A test fails if an entry's
-//! answers agree: remove that entry.
+//! The intended differences between the answers of the embedded server ("here" in the texts below) and the answers of
+//! the real server ("there"), which are in `recorded/`. No client of Warren sends the requests that get these answers.
+//! If the two answers of an entry become equal, a test fails; the entry has to be removed then.
 
 /// Each entry: the transcript, the numbers of its exchanges, and the difference.
 const DIFFERENCES: &[(&str, &[usize], &str)] = &[

@@ -1,5 +1,5 @@
-//! Removes from answers the values that differ on every server. Each rule hides a difference, so each
-//! rule states its reason.
+//! Removes from answers the values that are different on every server, such as uids and times. A rule may hide an error
+//! of the embedded server, so each rule states why it is needed.
 
 use serde_json::{Map, Value, json};
 
@@ -9,7 +9,7 @@ pub(crate) struct Names {
     group: String,
     uids: Vec<String>,
     revisions: Vec<String>,
-    /// True within a client's request: a revision or time there was chosen by the test, and stays.
+    /// True while a client's request is processed: the test chose the revisions and times in the request, so they stay.
     sent: bool,
 }
 

@@ -1,6 +1,6 @@
-//! A script sends requests and records the complete answers. `recorded/` holds the answers of a real kube-apiserver:
-//! the tests compare both servers with `recorded/`, so that `make test` compares the embedded server with the real
-//! server without running the real server.
+//! A script sends requests, records the complete answers, and compares these with `recorded/`, which holds the answers
+//! of a real kube-apiserver. So `make test` compares the embedded server with the real server without running the real
+//! server.
 //!
 //! `WARREN_RECORD=1 make kube` records the transcripts again.
 

@@ -10,7 +10,8 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tower::ServiceExt;
 
-/// The embedded server does all work that follows from a write within the write, so a test need not wait.
+/// Longest wait for work that the server does after its answer. The embedded server has no such work: it answers a
+/// write only after it has also updated all other objects that the write affects.
 pub(crate) const PATIENCE: Duration = Duration::ZERO;
 /// Whether this server's answers are recorded.
 pub(crate) const RECORDS: bool = false;

@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Time after which a missing event counts as lost.
+/// Time that a test waits for an event before it fails.
 const HANGS: Duration = Duration::from_secs(60);
 
 pub(crate) struct Watch {

@@ -11,7 +11,7 @@ async fn table(server: &Server, path: &str, accept: &str) -> Value {
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 
 #[tokio::test]
-async fn columns_come_from_the_crd() {
+async fn a_table_has_the_columns_that_the_crd_declares() {
     let server = Server::start().await;
     server.widget("a", json!({"node": "n"})).await;
     server

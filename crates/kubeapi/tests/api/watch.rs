@@ -19,7 +19,7 @@ async fn a_watch_without_revision_starts_with_the_existing_objects() {
 }
 
 #[tokio::test]
-async fn a_list_streams_with_a_bookmark_at_its_end() {
+async fn a_watch_can_send_the_existing_objects_and_then_a_bookmark() {
     let server = Server::start().await;
     let object = server.widget("a", json!({"node": "n"})).await;
     let query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
@@ -84,9 +84,9 @@ async fn every_event_comes_once_and_in_order() {
     assert_eq!(listed, names);
 }
 
-/// Returns the next `count` objects that a watch from the object `after` delivers. Resumes a watch that the server
-/// ends, because kube-apiserver ends a watch whose client reads too slowly (`forget` in its watch cache). A watch that
-/// ends without any event fails the test.
+/// Returns the next `count` objects that a watch delivers from the revision of the object `after` on. If the server
+/// ends the watch early, opens another one at the last revision: kube-apiserver ends a watch whose client reads too
+/// slowly (`forget` in its watch cache). A watch that ends without any event fails the test.
 async fn followed(server: &Server, after: &Value, count: usize) -> Vec<Value> {
     let mut received = vec![after.clone()];
     while received.len() <= count {
@@ -116,7 +116,7 @@ async fn a_watch_ends_at_its_time_limit() {
 }
 
 #[tokio::test]
-async fn watches_end_with_their_kind() {
+async fn the_watches_of_a_kind_end_when_its_crd_changes() {
     let server = Server::alone().await;
     server.widget("a", json!({"node": "n"})).await;
     let mut watch = Watch::open(&server, "").await;
@@ -129,7 +129,7 @@ async fn watches_end_with_their_kind() {
 }
 
 #[tokio::test]
-async fn a_streamed_list_is_never_older_than_what_the_client_has_seen() {
+async fn a_watch_with_initial_events_at_a_revision_in_the_future_times_out() {
     let server = Server::start().await;
     let query = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=999999999";
     let event = server.get(&format!("{WIDGETS}?{query}&timeoutSeconds=10")).await.expect(200);

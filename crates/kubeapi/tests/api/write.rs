@@ -9,7 +9,7 @@ fn path(name: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_new_object_is_completed_by_the_server() {
+async fn the_server_sets_defaults_and_metadata_of_a_new_object() {
     let server = Server::start().await;
     let mut body = server.draft("a", json!({"node": "n"}));
     body["status"] = json!({"ready": true});
@@ -37,7 +37,7 @@ async fn generated_names_are_unique() {
 }
 
 #[tokio::test]
-async fn an_invalid_object_is_refused_with_precise_causes() {
+async fn the_refusal_of_an_invalid_object_names_the_invalid_field() {
     let server = Server::start().await;
     server.widget("a", json!({"node": "n"})).await;
     assert_eq!(
@@ -87,7 +87,7 @@ async fn an_invalid_object_is_refused_with_precise_causes() {
 }
 
 #[tokio::test]
-async fn metadata_are_validated() {
+async fn objects_with_invalid_metadata_are_refused() {
     let server = Server::start().await;
     for (pointer, value, message) in [
         (
@@ -124,7 +124,7 @@ async fn metadata_are_validated() {
 }
 
 #[tokio::test]
-async fn unknown_fields_are_dropped_warned_about_or_refused() {
+async fn field_validation_decides_whether_unknown_fields_are_dropped_reported_or_refused() {
     let server = Server::start().await;
     let body = server.draft(
         "a",
@@ -151,7 +151,7 @@ async fn unknown_fields_are_dropped_warned_about_or_refused() {
 }
 
 #[tokio::test]
-async fn nulls_of_go_clients_count_as_absent() {
+async fn null_members_of_an_object_count_as_absent() {
     let server = Server::start().await;
     let object =
         server.widget("a", json!({"node": "n", "count": null, "mode": null, "note": null})).await;
@@ -162,7 +162,7 @@ async fn nulls_of_go_clients_count_as_absent() {
 }
 
 #[tokio::test]
-async fn a_put_replaces_only_the_revision_that_it_read() {
+async fn a_put_succeeds_only_with_the_current_resource_version() {
     let server = Server::start().await;
     let first = server.widget("a", json!({"node": "n", "mode": "on"})).await;
     let mut second = first.clone();
@@ -282,7 +282,7 @@ async fn json_patches_are_applied_completely_or_not_at_all() {
 }
 
 #[tokio::test]
-async fn merge_patches_check_the_revision_they_name() {
+async fn a_merge_patch_with_an_outdated_resource_version_is_refused() {
     let server = Server::start().await;
     let object = server.widget("a", json!({"node": "n"})).await;
     let old = object["metadata"]["resourceVersion"].clone();
@@ -318,7 +318,7 @@ async fn a_dry_run_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_small_patch_cannot_make_a_large_object() {
+async fn patches_that_make_an_object_too_large_or_too_deep_are_refused() {
     let server = Server::start().await;
     let object =
         server.widget("a", json!({"node": "n", "free": {"x": {"y": "z".repeat(1000)}}})).await;
@@ -343,7 +343,7 @@ async fn a_small_patch_cannot_make_a_large_object() {
 }
 
 #[tokio::test]
-async fn built_in_kinds_obey_their_own_rules() {
+async fn configmaps_and_secrets_are_checked_by_the_rules_of_their_kind() {
     let server = Server::start().await;
     let maps = server.core("configmaps");
     let map = |name: &str, members: Value| {

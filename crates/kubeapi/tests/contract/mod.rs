@@ -1,6 +1,6 @@
-//! The common contract of the embedded server and a real kube-apiserver: answers must be equal; refusals must have the
-//! same code, reason and fields. The messages of refusals may differ. Warnings may differ too, except for warnings
-//! about unknown fields in accepted objects.
+//! What the embedded server and a real kube-apiserver must have in common: answers must be equal; refusals must have
+//! the same code, the same reason, and name the same fields. Messages of refusals may differ. Warnings may differ too,
+//! but a warning about an unknown field in an accepted object must come from both servers.
 
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -36,8 +36,8 @@ pub(crate) fn reduce(value: &mut Value) {
     }
 }
 
-/// Kinds that clients read into structs: there an absent member equals an empty member, and the items of a
-/// list need no `kind`.
+/// Kinds that clients decode into structs. Once decoded, an absent member equals an empty member, and a list's items
+/// need no `kind`.
 const BUILT_IN: [&str; 6] =
     ["Namespace", "ConfigMap", "Secret", "Event", "Lease", "CustomResourceDefinition"];
 
@@ -71,7 +71,7 @@ fn refusal(status: &Map<String, Value>) -> Value {
     json!({"code": status.get("code"), "reason": status.get("reason"), "fields": fields})
 }
 
-/// Returns whether both servers must give this text: it is not a warning, or a warning that is part of the contract.
+/// Returns whether both servers must give this text: it is no warning, or it is a warning about an unknown field.
 fn must_be_said(text: &str) -> bool {
     !text.starts_with("299 - ") || text.contains("unknown field")
 }

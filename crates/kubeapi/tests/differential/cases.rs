@@ -1,4 +1,5 @@
-//! Operations that the two servers once answered differently. They are listed here, because a random run may miss them.
+//! Operations that the embedded and the real server once answered differently. A random run may not contain them, so a
+//! test sends them in every run.
 
 use crate::operation::Operation;
 use http::Method;
@@ -146,7 +147,7 @@ fn values() -> Vec<Operation> {
     specs.iter().map(|spec| post(THINGS, &thing("v", spec)).asking("dryRun", "All")).collect()
 }
 
-/// Returns operations with wrong or redundant metadata.
+/// Returns operations with metadata that are invalid or that the server ignores.
 fn metadata() -> Vec<Operation> {
     let owner = |uid: &str| json!({"apiVersion": "elsewhere.example/v1", "kind": "Other", "name": "o", "uid": uid, "controller": true});
     let (owner, other) = (
@@ -250,7 +251,7 @@ fn changes() -> Vec<Operation> {
     ]
 }
 
-/// Returns operations on built-in kinds, which kube-apiserver decodes into Go structs.
+/// Returns operations on built-in kinds, which kube-apiserver, unlike custom resources, decodes into Go structs.
 fn builtins() -> Vec<Operation> {
     let map = |body: Value| post(MAPS, &body).asking("dryRun", "All");
     let lease = |spec: Value| {

@@ -1,12 +1,13 @@
-//! Does the work of kube-controller-manager after each operation. The real server runs without kube-controller-manager,
-//! because it would do this work at times that differ in every run.
+//! Does the work of kube-controller-manager after each operation on the real server. kube-controller-manager itself
+//! does not run: it would do this work at times that differ in every run.
 
 use crate::operation::{Memory, Operation};
 use crate::servers::{Prepared, Reply, Server};
 use http::Method;
 use serde_json::{Value, json};
 
-/// Does the part of an operation's work that the real server leaves to controllers.
+/// Completes the deletion of an operation's objects, if they are being deleted: the real server leaves this to
+/// controllers, the embedded server does it itself.
 pub(crate) async fn settle(server: &Server, memory: &Memory, operation: &Operation, reply: &Reply) {
     if !server.is_real() || reply.code >= 300 || matches!(operation.method, Method::GET) {
         return;
@@ -47,7 +48,7 @@ async fn release(server: &Server, path: &str) {
     }
 }
 
-/// Deletes an object and its finalizers.
+/// Deletes an object, and removes its finalizers, so that it is gone at once.
 pub(crate) async fn purge(server: &Server, path: &str) {
     let patch = json!({"metadata": {"finalizers": null}});
     server.send(&Prepared::new(Method::DELETE, path)).await;

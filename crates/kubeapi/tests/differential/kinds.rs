@@ -16,7 +16,8 @@ pub(crate) struct Kind {
     pub(crate) namespaced: bool,
     pub(crate) custom: bool,
     pub(crate) schema: Value,
-    /// Objects from which operations derive their bodies; empty for a kind whose bodies are generated from the schema.
+    /// Sample objects: the body of an operation is a copy of one of them, sometimes with a change. Empty for a kind
+    /// whose bodies are generated from the schema.
     pub(crate) examples: Vec<Value>,
 }
 
@@ -47,8 +48,8 @@ impl Kind {
         }
     }
 
-    /// Returns the built-in kinds except Events: the embedded server does not compare an Event's namespace with that of
-    /// the object that the Event is about, and the real server does.
+    /// Returns the built-in kinds except Events. The real server requires that an Event is in the namespace of the
+    /// object that it is about, and the embedded server does not check this.
     pub(crate) fn builtins() -> Vec<Self> {
         let text = json!({"type": "string"});
         let texts = json!({"type": "object", "additionalProperties": text});
@@ -99,8 +100,8 @@ impl Kind {
         }
     }
 
-    /// Returns the name of an object of this kind; the name of a cluster-scoped object contains the unique
-    /// word of the run.
+    /// Returns the name of an object of this kind. The name of a Namespace contains the unique word of the run, because
+    /// other runs use the same server.
     pub(crate) fn name(&self, random: &mut Random) -> String {
         let name = random.pick(&NAMES);
         if self.plural == "namespaces" {
@@ -135,7 +136,7 @@ impl Kind {
     }
 }
 
-/// Changes the value at one random place within it.
+/// Changes a value at one random place inside the value.
 pub(crate) fn mutate(random: &mut Random, value: &mut Value) {
     match value {
         Value::Object(map) if !map.is_empty() && random.chance(85) => {

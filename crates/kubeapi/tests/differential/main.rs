@@ -1,7 +1,7 @@
-//! Compares `kubeapi` with a real kube-apiserver: both get the same operations, generated from a seed, and must
-//! give the same answers.
+//! Compares `kubeapi` with a real kube-apiserver: both get the same random operations and must give the same answers.
+//! The operations of a run follow from a seed.
 //!
-//! `WARREN_SEED` repeats the run with this seed; `WARREN_OPERATIONS` sets the number of operations of a run.
+//! `WARREN_SEED` is the seed of a run to repeat; `WARREN_OPERATIONS` is the number of operations of a run.
 
 mod cases;
 #[path = "../contract/mod.rs"]
@@ -147,8 +147,8 @@ fn cut(value: &Value) -> String {
     text
 }
 
-/// Returns the signature of a difference. Two differences of the same kind have the same signature,
-/// whichever objects showed them.
+/// Returns the signature of a difference: the difference without names and numbers. So the same mistake has the same
+/// signature in all objects, and is reported once.
 fn signature(operation: &Operation, difference: &Difference) -> String {
     static NUMBERS: LazyLock<Regex> = LazyLock::new(|| Regex::new("[0-9]+").unwrap());
     static NAMES: LazyLock<Regex> =
@@ -182,8 +182,8 @@ fn number(name: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
 }
 
-/// Returns the seeds of the runs. They are constant, so that each test run finds the same differences; `WARREN_SEED`
-/// replaces them by another seed.
+/// Returns the seeds of the runs. They are constants, so that each execution of the test sends the same operations. If
+/// `WARREN_SEED` is set, there is one run, with that seed.
 fn seeds() -> Vec<u64> {
     number("WARREN_SEED").map_or_else(|| vec![1, 4, 11], |seed| vec![seed])
 }
@@ -201,7 +201,7 @@ async fn install_project_crds(plane: &Plane) {
 }
 
 #[tokio::test]
-async fn the_same_operations_have_the_same_answers() {
+async fn both_servers_give_the_same_answers_to_random_operations() {
     let plane = Plane::start().await;
     install_project_crds(&plane).await;
     let count = number("WARREN_OPERATIONS").unwrap_or(4000);
@@ -261,7 +261,7 @@ async fn contents(run: &mut Run) -> Vec<String> {
     found
 }
 
-/// Prints the shortest list of operations that ends in the first difference.
+/// Prints a short list of operations that shows the first difference of the run.
 async fn report_shortest(plane: &Plane, run: &Run) {
     let Some((what, first)) = run.found.iter().min_by_key(|(_, found)| found.at) else { return };
     println!("the shortest way found to: {what}");
@@ -272,7 +272,7 @@ async fn report_shortest(plane: &Plane, run: &Run) {
 
 /// Sends the operations that once had different answers, and checks that their answers are now the same.
 #[tokio::test]
-async fn operations_that_once_differed_have_the_same_answers() {
+async fn both_servers_give_the_same_answers_to_operations_that_once_differed() {
     let plane = Plane::start().await;
     install_project_crds(&plane).await;
     let ours = Server::embedded(api::crd_values());

@@ -1,4 +1,5 @@
-//! The permitted differences between two answers. Each rule hides a difference, so each rule states its reason.
+//! The permitted differences between the answers of the two servers. A rule may hide an error of the embedded server,
+//! so each rule states why it is needed.
 
 use crate::contract;
 use crate::operation::Memory;
@@ -17,8 +18,8 @@ pub(crate) fn reply(reply: &Reply, memory: &mut Memory) -> Value {
     let mut answer = json!({
         "code": reply.code, "type": reply.media_type, "warnings": reply.warnings, "body": reply.body,
     });
-    // Drops the messages first: a uid in a message of only one server must not get a number in this server's
-    // [`Memory`].
+    // Drops the messages before `clean` numbers the uids: a uid that only one server mentions in a message would shift
+    // the numbers of all later uids of this server.
     contract::reduce(&mut answer);
     clean(&mut answer["body"], memory);
     if let Some(warnings) = answer.get_mut("warnings") {
@@ -28,7 +29,7 @@ pub(crate) fn reply(reply: &Reply, memory: &mut Memory) -> Value {
 }
 
 /// Removes the permitted differences from the object of a watch event. A revision that no answer has shown becomes
-/// `unseen`: other changes on the real server raise its revisions too, so that such revisions are not comparable.
+/// `unseen`: it has no number by which it could be compared with a revision of the other server.
 pub(crate) fn event(event: &Value, memory: &Memory) -> Value {
     let mut event = event.clone();
     let mut memory = memory.clone();
@@ -71,8 +72,8 @@ fn clean(body: &mut Value, memory: &mut Memory) {
     walk(body, memory);
 }
 
-/// Replaces ages by `AGE`, and converts every number in a cell to a float, because Go writes large
-/// integers there as floats.
+/// Replaces ages in the cells of a table by `AGE`. Converts all numbers in cells to floats, because Go writes a large
+/// integer in a cell as a float.
 fn clean_cells(table: &mut Value) {
     for row in table["rows"].as_array_mut().into_iter().flatten() {
         for cell in row["cells"].as_array_mut().into_iter().flatten() {

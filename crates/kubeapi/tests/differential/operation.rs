@@ -8,9 +8,9 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::LazyLock;
 
-/// Placeholders: `<run>` is the unique word of this run; `<rv:PATH>`, `<oldrv:PATH>` and `<uid:PATH>` are the
-/// revision, an older revision and the uid of the object at that path; `<continue:PATH>` is the token of the last
-/// page of that list.
+/// The placeholders in an operation except `<run>`, the unique word of the run: `<rv:PATH>`, `<oldrv:PATH>` and
+/// `<uid:PATH>` are the last revision, the revision before it and the uid of the object at that path;
+/// `<continue:PATH>` is the continue token of the page of that list that was read last.
 static PLACES: LazyLock<Regex> =
     LazyLock::new(|| Regex::new("<(rv|oldrv|uid|continue):([^<>]*)>").unwrap());
 
@@ -142,7 +142,8 @@ impl Memory {
         self.next
     }
 
-    /// Gives the name with the number `last` the number `known` of an earlier name.
+    /// Gives the name that has the highest number, `last`, the number `known` of an earlier name: the two names then
+    /// count as the same. The next new name gets the number `last`.
     pub(crate) fn renumber(&mut self, last: usize, known: usize) {
         self.order
             .values_mut()
@@ -182,8 +183,8 @@ impl Memory {
     /// Records the objects of an answer.
     pub(crate) fn note(&mut self, operation: &Operation, reply: &Reply) {
         let collection = &self.fill(operation.collection());
-        // No client uses the token of one list to continue another, so the token of a list with a selector is not
-        // recorded.
+        // Records no token of a list with a selector: the token would continue a list with another selector, which no
+        // client does.
         let selects = operation.query.iter().any(|(name, _)| name.ends_with("Selector"));
         if let Some(items) = reply.body["items"].as_array() {
             if !selects {

@@ -45,7 +45,7 @@ const FIELD_SELECTORS: [&str; 13] = [
 ];
 const ACCEPTS: [&str; 2] = ["application/json;as=Table;v=v1;g=meta.k8s.io,application/json", "*/*"];
 
-/// The kinds of a run, and their objects as last seen.
+/// What a run knows of the servers' state. New operations are derived from it.
 #[derive(Debug, Default)]
 pub(crate) struct Knowledge {
     pub(crate) kinds: Vec<Kind>,
@@ -71,10 +71,11 @@ pub(crate) fn operation(random: &mut Random, known: &Knowledge) -> Operation {
         8 => delete_collection(random, kind, &list),
         _ => odd(random, kind.custom, &list, &path),
     };
-    // The embedded server removes an empty namespace with a finalizer in its metadata one change later; no client sets
-    // such a finalizer.
+    // Leaves out namespaces with a finalizer in their metadata: the embedded server needs one change more than the real
+    // server to remove such a namespace, and no client sets such a finalizer.
     let holds = kind.plural == "namespaces" && names_finalizers(&operation);
-    // The embedded server does not create a lease by an update; no client does that.
+    // Leaves out PUTs of leases: the real server creates a lease that does not exist, the embedded server does not, and
+    // no client relies on this.
     let makes = kind.plural == "leases" && operation.method == Method::PUT;
     if holds || makes {
         operation = Operation::new(Method::GET, path);
@@ -109,7 +110,7 @@ fn common_options(random: &mut Random, kind: &Kind, operation: &mut Operation) {
         let mode = random.pick(&["Strict", "Warn", "Ignore", "Strict", "Ignore"]);
         operation.query.push(("fieldValidation".to_owned(), mode.to_owned()));
     }
-    // In a dry run the real server overlooks the resourceVersion of a new object.
+    // No dry runs of new objects with a resourceVersion: the real server refuses such an object, but not in a dry run.
     let creates = match operation.method {
         Method::POST => true,
         _ => false,
@@ -142,7 +143,8 @@ fn create(random: &mut Random, kind: &Kind, list: &str, name: &str, namespace: &
         body["metadata"]["namespace"] = json!(namespace);
     }
     if random.chance(1) {
-        // The body looks like a copy of an object that was being deleted. No client begins a deletion by an update.
+        // The body then looks like a copy of an object that was being deleted. Only new objects get this member: no
+        // client begins a deletion by an update.
         body["metadata"]["deletionTimestamp"] = json!("2020-01-02T03:04:05Z");
     }
     disturb(random, kind, &mut body);
@@ -258,7 +260,7 @@ fn odd_metadata(random: &mut Random) -> (&'static str, Value) {
     all[random.below(all.len())].clone()
 }
 
-/// Sometimes makes an object invalid: its `apiVersion` or `kind`, or its form.
+/// Damages one of twenty objects: gives it a wrong `apiVersion` or `kind`, or removes, adds or replaces a member.
 fn disturb(random: &mut Random, kind: &Kind, body: &mut Value) {
     if !random.chance(5) || !body.is_object() {
         return;
@@ -350,8 +352,8 @@ fn merge(random: &mut Random, kind: &Kind, one: &str) -> Value {
         }
     }
     if !kind.custom {
-        // Leaves out empty maps, which some comparisons in kube-apiserver treat as absent and others do not; and maps
-        // of nulls, which become empty maps if the object has no such map.
+        // Leaves out empty maps, which some comparisons in kube-apiserver treat as absent and others do not. Also
+        // leaves out maps with nulls only: they become empty maps in an object that lacks the map.
         let has_value = |map: &Map<String, Value>| map.values().any(|value| !value.is_null());
         patch.retain(|_, value| value.as_object().is_none_or(has_value));
     }
@@ -393,8 +395,8 @@ fn merge(random: &mut Random, kind: &Kind, one: &str) -> Value {
     patch
 }
 
-/// Drops nulls from lists in a patch: kube-apiserver drops such a null (`pruneAryNils`), but RFC 7386, which the
-/// embedded server follows, keeps it.
+/// Drops null members of objects inside lists of a patch: kube-apiserver drops these nulls itself (`pruneAryNils`), but
+/// RFC 7386, which the embedded server follows, keeps them.
 fn drop_nulls_in_lists(value: &mut Value, inside: bool) {
     match value {
         Value::Object(map) => {
@@ -472,7 +474,7 @@ fn operations(random: &mut Random, known: &Knowledge, kind: &Kind, one: &str) ->
         {
             "/metadata/annotations".clone_into(&mut path);
         }
-        // No client patches a whole object or its type, or writes a pointer that RFC 6901 forbids (`/~2`).
+        // Leaves out paths of a whole object or of its type, which no client patches.
         if matches!(&*path, "" | "/metadata" | "/apiVersion" | "/kind") {
             "/metadata/labels".clone_into(&mut path);
         }
@@ -566,7 +568,7 @@ fn delete_collection(random: &mut Random, kind: &Kind, list: &str) -> Operation 
 }
 
 fn listing(random: &mut Random, kind: &Kind, list: &str) -> Operation {
-    // Selects the run's own objects, because the real server has other objects too.
+    // Lists of built-in kinds that have no namespace select the objects of this run: the real server also has others.
     let own = if kind.custom { "" } else { "run=<run>" };
     let everywhere = kind.custom && kind.examples.is_empty() && random.chance(20);
     let mut operation = if everywhere && kind.namespaced {
@@ -577,15 +579,15 @@ fn listing(random: &mut Random, kind: &Kind, list: &str) -> Operation {
     if !kind.namespaced && !kind.custom {
         operation = operation.asking("labelSelector", own);
     } else if random.chance(25) {
-        // Sets a limit only without selectors: with a selector, kube-apiserver returns a continue token even if no
-        // further object matches.
+        // A list with a limit has no selector: with both, kube-apiserver returns a continue token even if no further
+        // object matches.
         operation = operation.asking("limit", random.pick(&["1", "2", "0", "100", "-1", "x"]));
     } else if random.chance(60) {
         operation = operation.asking("labelSelector", random.pick(&LABEL_SELECTORS));
     } else {
         operation = operation.asking("fieldSelector", random.pick(&FIELD_SELECTORS));
     }
-    // Continues only a list with the same path: the continue token of a first page is valid only for the same list.
+    // A continue token is valid only for the list that returned it, so only a list with that path is continued.
     if operation.path == list && random.chance(10) {
         operation = operation.asking("continue", &format!("<continue:{list}>"));
     }
@@ -604,7 +606,7 @@ fn listing(random: &mut Random, kind: &Kind, list: &str) -> Operation {
     operation
 }
 
-/// Returns a meaningless request.
+/// Returns a request that no server can carry out, such as a PUT to the path of a list.
 fn odd(random: &mut Random, custom: bool, list: &str, one: &str) -> Operation {
     match random.below(9) {
         // The handlers of custom resources treat a POST to the path of an object in a special way, on which no client
@@ -622,8 +624,8 @@ fn odd(random: &mut Random, custom: bool, list: &str, one: &str) -> Operation {
     }
 }
 
-/// Returns whether the two servers may write a number in this value in different ways, such as `1` and `1.0`: the
-/// operation `test` of a JSON patch compares numbers as texts.
+/// Returns whether the two servers may write a number in this value in different ways. The operation `test` of a JSON
+/// patch compares numbers as texts, so it would have different results.
 fn spelled_by_each(value: &Value) -> bool {
     value.to_string().contains("e+")
 }

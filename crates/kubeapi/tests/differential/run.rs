@@ -44,9 +44,9 @@ impl Pair {
         Answers { ours, theirs, differences }
     }
 
-    /// Drops the difference that comes from field managers, that is, from the record of which client wrote which field.
-    /// Only the real server keeps this record. So if an update changes nothing but a field's manager, the object gets a
-    /// new revision on the real server, and keeps its revision on the embedded server.
+    /// Drops a difference that comes from `managedFields`, in which only the real server records which client wrote
+    /// which field. If an update changes nothing but this record, the object gets a new revision on the real server,
+    /// and keeps its revision on the embedded server.
     async fn forgive_managers(&mut self, operation: &Operation, differences: &mut Vec<Difference>) {
         let [only] = differences.as_slice() else { return };
         let revision = |value: &Value| value.as_str()?.strip_prefix("rv-")?.parse::<usize>().ok();
@@ -107,7 +107,8 @@ impl Pair {
         normalise::differences(&settled(&ours), &settled(&theirs))
     }
 
-    /// Makes both servers equal again after a difference, so that later answers do not show the same difference.
+    /// Deletes the objects of an operation on both servers after a difference, so that later answers do not show the
+    /// same difference again.
     pub(crate) async fn heal(&self, operation: &Operation, answers: &Answers) {
         for (server, memory) in [(&self.ours, &self.our_memory), (&self.theirs, &self.their_memory)]
         {

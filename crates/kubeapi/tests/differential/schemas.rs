@@ -1,4 +1,5 @@
-//! Random structural schemas, which use the keywords that the embedded server enforces, and CRDs with these schemas.
+//! Random structural schemas, and CRDs with these schemas. The schemas use only keywords that the embedded server
+//! enforces.
 
 use crate::random::Random;
 use crate::values::{self, Care};

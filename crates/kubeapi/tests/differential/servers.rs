@@ -81,8 +81,8 @@ pub(crate) struct Embedded {
     _directory: TempDir,
 }
 
-/// The real server. It runs without controllers, because these work at times that differ in every run;
-/// [`crate::controllers`] does the part of their work that the operations need.
+/// The real server. kube-controller-manager is stopped, because it would act at times that differ in every run;
+/// [`crate::controllers`] does the part of its work that the operations need.
 pub(crate) struct Plane {
     _plane: ControlPlane,
     _directory: TempDir,
@@ -132,7 +132,7 @@ impl Server {
         }
     }
 
-    /// Starts a watch; its events are collected until the server or the runtime ends it.
+    /// Starts a watch in the background and returns the list to which its events are added as they arrive.
     pub(crate) async fn watch(&self, uri: &str) -> Events {
         let prepared = Prepared::new(Method::GET, uri);
         match self {

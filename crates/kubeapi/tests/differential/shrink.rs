@@ -8,7 +8,8 @@ use crate::signature;
 /// Largest number of runs that shrinking may take.
 const TRIES: usize = 150;
 
-/// Returns the shortest list of operations, among those tried, that still shows the difference.
+/// Leaves out operations as long as the remaining ones show the difference with the signature `wanted`, and returns the
+/// remaining ones. `done` ends with the operation that showed the difference.
 pub(crate) async fn shrink(plane: &Plane, done: &[Operation], wanted: &str) -> Vec<Operation> {
     let mut tries = 0;
     let last = done.last().map(Operation::collection).unwrap_or_default().to_owned();
@@ -40,7 +41,8 @@ pub(crate) async fn shrink(plane: &Plane, done: &[Operation], wanted: &str) -> V
     kept
 }
 
-/// Returns whether operations show a difference, on a new embedded server and in new namespaces of the real one.
+/// Returns whether these operations show the difference with the signature `wanted`. They run on a new embedded server
+/// and in new namespaces of the real server.
 async fn shows(plane: &Plane, operations: &[Operation], wanted: &str, tries: &mut usize) -> bool {
     *tries += 1;
     let word = format!("s{:07x}", plane.next_word());

@@ -83,8 +83,8 @@ pub(crate) fn nonsense(random: &mut Random) -> Value {
     all[random.below(all.len())].clone()
 }
 
-/// Returns a value that is not a list, for texts with a format: kube-apiserver, like Go, accepts a list of numbers as
-/// bytes, and no client sends such a list.
+/// Returns a value of any type except a list. It is for strings with a format: kube-apiserver, like Go, accepts a list
+/// of numbers as the bytes of such a string, and no client sends such a list.
 pub(crate) fn no_list(random: &mut Random) -> Value {
     match nonsense(random) {
         Value::Array(_) => json!("nonsense"),
@@ -117,7 +117,7 @@ fn string(random: &mut Random, schema: &Value, care: Care) -> Value {
     json!(random.pick(&words))
 }
 
-/// Returns times, and texts that people mistake for times.
+/// Returns a valid time, or a text that people may mistake for one.
 fn time(random: &mut Random, care: Care) -> &'static str {
     let good = ["2026-01-02T03:04:05Z", "2026-01-02T03:04:05.123456Z", "2026-01-02T03:04:05+02:00"];
     let odd = [

@@ -106,8 +106,9 @@ fn histories(events: &Events, memory: &Memory) -> Histories {
         let verb = event["type"].as_str().unwrap_or_default();
         let object = clean["object"].clone();
         match history.last_mut().filter(|_| verb == "MODIFIED") {
-            // A change of nothing but field managers is an event of the real server only, so it is dropped. The
-            // remaining event gets the one of the two revisions that an answer has shown.
+            // A MODIFIED event without any change except the revision: only `managedFields` has changed, which only the
+            // real server has. Merges this event with the event before it, and keeps the later revision that is not
+            // `unseen`.
             Some((_, before)) if unrevised(before) == unrevised(&object) => {
                 if object["metadata"]["resourceVersion"] != "unseen" {
                     *before = object;

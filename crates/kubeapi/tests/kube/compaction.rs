@@ -1,4 +1,5 @@
-//! A test of a compacted history. It starts a server of its own, because it compacts the server's database.
+//! A test of revisions that the database has dropped. It starts a real server of its own, because the compaction would
+//! disturb other tests.
 
 use control_plane::{ControlPlane, Settings};
 use futures::{StreamExt, TryStreamExt};
@@ -11,7 +12,7 @@ fn map(name: &str) -> ConfigMap {
     map
 }
 
-/// The counterpart of the test in `embedded/history.rs`.
+/// The same test for the embedded server is in `api/embedded/history.rs`.
 #[tokio::test]
 async fn a_revision_that_has_left_the_log_is_expired() {
     let directory = tempfile::tempdir().unwrap();

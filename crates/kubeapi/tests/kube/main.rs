@@ -1,4 +1,5 @@
-//! The test suite of the API (`tests/api`) on a real kube-apiserver. If the two servers differ, `kubeapi` is wrong.
+//! Runs the test suite of the embedded server (`tests/api`) on a real kube-apiserver. The tests must pass there too: if
+//! they do not, the embedded server differs from a real server.
 //!
 //! Run by `make kube`, which passes the server's address in `WARREN_KUBE`.
 

@@ -8,8 +8,8 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Longest wait for the controllers' work: they look for new kinds every half minute, and empty a namespace a few
-/// seconds after its deletion.
+/// Longest wait for work that kube-controller-manager does after the server's answer. Its controllers look for new
+/// kinds every half minute, and empty a namespace a few seconds after its deletion.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 /// Whether this server's answers are recorded.
 pub(crate) const RECORDS: bool = true;

@@ -28,8 +28,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 type Call = Result<Response<Streaming<JobNews>>, Answer>;
 
-/// Calls the agent until the agent reports an outcome. If the agent exits before, calls it again
-/// with the remaining time.
+/// Calls the agent, and waits until the agent reports an outcome. If the agent exits before it has reported one, calls
+/// the agent again with the remaining time.
 pub(super) async fn outcome(
     socket: &Path,
     deadline: Duration,
@@ -77,7 +77,8 @@ async fn call_once(
     timeout_at(end + MARGIN, conversation).await.unwrap_or_else(|_| Err(late()))
 }
 
-/// Sends one request to the agent. Repeats a failed request once, because the agent may just have exited when idle.
+/// Sends one request to the agent. Repeats the request once if the agent was not reachable: it may just have exited
+/// because it was idle, and systemd starts it again.
 pub(super) async fn call_agent<T>(
     socket: &Path,
     call: impl AsyncFn(NodeClient<Channel>) -> Result<Response<T>, Answer>,

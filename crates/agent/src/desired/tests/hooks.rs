@@ -79,7 +79,7 @@ fn a_compute_gets_the_compute_hooks_in_the_order_of_their_phases() {
 }
 
 #[test]
-fn an_object_is_refused_unless_its_profile_is_named_exists_and_is_pinned() {
+fn an_object_is_refused_if_its_profile_is_not_named_does_not_exist_or_is_not_pinned() {
     let object = compute_xfs();
     let site = site(&object, Side::Compute);
     let missing = desired(&object, NO_PROFILE, &no_references, &site).unwrap_err();
@@ -102,7 +102,7 @@ fn an_object_is_refused_unless_its_profile_is_named_exists_and_is_pinned() {
 }
 
 #[test]
-fn an_unreadable_line_is_named_and_prevents_only_the_goal_that_needs_it() {
+fn an_unreadable_mount_line_prevents_mounting_but_not_unmounting() {
     let object = compute_xfs();
     let mut profile = profile();
     profile.spec.data.xfs_storage.file_system_commands.compute_commands.mount =

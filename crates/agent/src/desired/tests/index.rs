@@ -50,7 +50,7 @@ fn an_invalid_or_repeated_name_of_a_compute_is_refused() {
 }
 
 #[test]
-fn mounts_at_a_sites_own_names_appear_as_a_tree_beneath_the_index_root() {
+fn mounts_with_other_names_than_node_k_get_bind_mounts_and_links_beneath_the_index_root() {
     let mut object = rabbit_gfs2();
     for (place, mount) in object.spec.mounts.iter_mut().enumerate() {
         mount.mount_path = format!("/mnt/nnf/wf-0/rabbit-1-{place}");

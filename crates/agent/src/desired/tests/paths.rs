@@ -50,7 +50,7 @@ fn a_hostile_label_cannot_lead_a_path_out_of_its_root() {
 }
 
 #[test]
-fn mounts_of_one_object_do_not_overlap() {
+fn of_two_overlapping_mounts_of_one_object_the_later_one_is_refused() {
     for (second, expected) in [
         (
             PATH.to_owned(),
@@ -71,7 +71,7 @@ fn mounts_of_one_object_do_not_overlap() {
 }
 
 #[test]
-fn objects_may_not_mount_beneath_the_index_root() {
+fn a_mount_path_beneath_the_index_root_is_refused() {
     let mut object = rabbit_index();
     object.spec.mounts[0].mount_path = "/mnt/index/x/node-0".into();
     let units = desired(

@@ -149,7 +149,7 @@ async fn an_authenticated_client_may_stay_idle() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_never_reads_is_dropped() {
+async fn the_connection_of_a_client_that_never_reads_is_closed_and_its_slot_becomes_free() {
     let served = Served::start(1, 1, FIRST_REQUEST);
     let service = served.api.service(Identity { user: "test".to_owned() });
     for index in 0..4 {

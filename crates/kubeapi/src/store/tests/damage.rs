@@ -78,7 +78,7 @@ fn only_the_object_of_an_unreadable_row_is_missing() {
 }
 
 #[test]
-fn only_the_history_is_lost_with_an_unreadable_change() {
+fn if_a_row_of_the_log_cannot_be_read_all_objects_stay_and_no_watch_can_resume() {
     let map = object("v1", "ConfigMap", "a");
     let event = |revision: u64, json: &[u8]| EventRow {
         revision,
@@ -123,7 +123,7 @@ fn spoil(directory: &Path, key: &str, json: &[u8]) {
 }
 
 #[tokio::test]
-async fn dependents_of_an_object_that_cannot_be_read_stay() {
+async fn an_object_whose_owner_cannot_be_read_is_not_deleted() {
     const MAPS: &str = "/api/v1/namespaces/default/configmaps";
     let directory = tempfile::tempdir().unwrap();
     let open = || Api::open(Config::new(directory.path())).unwrap();
@@ -220,7 +220,7 @@ fn used(store: &[u8], page: usize) -> bool {
 }
 
 #[test]
-fn a_flipped_bit_in_a_closed_store_is_found() {
+fn a_closed_store_with_a_flipped_bit_is_refused_or_opens_with_unchanged_contents() {
     let directory = tempfile::tempdir().unwrap();
     let store = filled(directory.path());
     let expected = contents(&store);
@@ -232,18 +232,18 @@ fn a_flipped_bit_in_a_closed_store_is_found() {
 }
 
 #[test]
-fn a_flipped_bit_after_a_kill_is_found() {
+fn a_killed_store_with_a_flipped_bit_is_refused_or_opens_with_unchanged_contents() {
     let directory = tempfile::tempdir().unwrap();
     let store = filled(directory.path());
     let expected = contents(&store);
-    // The files as a kill leaves them.
+    // Reads the files while the store is open: a kill would leave them so.
     let files = Files::read(directory.path());
     let damages = flips(&files.store);
     assert!(sweep(&files, &expected, &damages) > 10);
 }
 
 #[test]
-fn an_overwritten_page_is_found() {
+fn a_store_with_an_overwritten_page_is_refused_or_opens_with_unchanged_contents() {
     let directory = tempfile::tempdir().unwrap();
     let store = filled(directory.path());
     let expected = contents(&store);
@@ -276,7 +276,7 @@ fn a_store_that_is_cut_short_or_empty_is_refused() {
 }
 
 #[test]
-fn an_older_copy_is_refused() {
+fn an_older_copy_of_the_store_file_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let store = filled(directory.path());
     store.close();

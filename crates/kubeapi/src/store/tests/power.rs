@@ -27,7 +27,7 @@ struct Platter {
     syncs: u32,
     cut_at: Option<u32>,
     dead: bool,
-    /// Latest acknowledged revision, which the power cut does not lose: the store must never be behind this revision.
+    /// Latest acknowledged revision. It survives the power cut, so that the test fails if the store is behind it.
     acknowledged: Option<u64>,
 }
 
@@ -264,7 +264,7 @@ fn acknowledged_writes_survive_a_power_cut() {
 }
 
 #[test]
-fn writes_that_wait_together_share_one_sync() {
+fn writes_that_are_queued_at_the_same_time_share_one_sync() {
     let drive = drive_with_store(None);
     let store = open(&drive).unwrap();
     let syncs = || drive.platter().syncs;

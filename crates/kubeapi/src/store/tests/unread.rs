@@ -55,7 +55,7 @@ fn a_new_object_replaces_the_unreadable_one() {
 }
 
 #[test]
-fn a_new_file_gets_no_row_that_a_new_object_has_replaced() {
+fn an_unreadable_row_that_a_new_object_replaced_is_not_copied_into_a_new_file() {
     let shelf = shelf_with_an_unreadable_row();
     let store = open(&shelf);
     put(&store, "a", "2").unwrap();

@@ -40,7 +40,7 @@ fn older_and_newer() -> (TempDir, Vec<u8>) {
 }
 
 #[test]
-fn a_store_that_went_back_gives_no_revision_to_two_changes() {
+fn a_store_that_lost_a_revision_continues_far_above_it_so_that_no_revision_is_used_twice() {
     let (directory, older) = older_and_newer();
     let directory = directory.path();
     std::fs::write(file(directory), older).unwrap();
@@ -62,7 +62,7 @@ fn a_store_that_went_back_gives_no_revision_to_two_changes() {
 }
 
 #[test]
-fn a_store_that_never_went_back_keeps_its_history() {
+fn an_intact_store_keeps_its_revision_and_watches_can_resume() {
     let (directory, _) = older_and_newer();
     let store = open(directory.path()).unwrap();
     assert_eq!(revision(&store), 31);
@@ -87,8 +87,8 @@ fn every_restored_store_begins_above_the_revisions_of_the_store_before() {
     }
 }
 
-/// Returns copies of a store whose process was killed; in each copy another page is damaged. With `acknowledged`, each
-/// copy gets the file of the acknowledged revision.
+/// Returns copies of a store whose process was killed; in each copy another page is damaged. `acknowledged` is the
+/// content of the file with the acknowledged revision; with `None`, the copies have no such file.
 fn damaged_copies(acknowledged: Option<&[u8]>) -> Vec<(TempDir, Vec<u8>)> {
     let killed = tempfile::tempdir().unwrap();
     let store = filled(killed.path());

@@ -78,7 +78,7 @@ async fn a_restored_server_has_the_objects_of_the_backup() {
 }
 
 #[tokio::test]
-async fn a_backup_that_is_cut_off_restores_nothing() {
+async fn a_truncated_or_changed_backup_restores_nothing() {
     let text = backup(&filled().await).await;
     let ends = [0, 1, text.len() / 2, text.len() - 3];
     let mut damaged: Vec<Vec<u8>> = ends.iter().map(|end| text[..*end].to_vec()).collect();
@@ -96,7 +96,7 @@ async fn a_backup_that_is_cut_off_restores_nothing() {
 }
 
 #[tokio::test]
-async fn an_existing_store_is_left_alone() {
+async fn restoring_a_backup_never_replaces_an_existing_store() {
     let server = filled().await;
     let before = everything(&server).await;
     let text = backup(&server).await;

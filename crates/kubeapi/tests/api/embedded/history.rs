@@ -38,7 +38,7 @@ async fn a_watch_without_events_gets_a_bookmark_before_its_revision_leaves_the_l
 }
 
 #[tokio::test]
-async fn a_reader_that_falls_behind_gets_one_encoded_piece_and_then_an_error() {
+async fn a_watch_whose_client_reads_too_slowly_ends_with_an_error() {
     let server = Server::with_history(8).await;
     server.widget("a", json!({"node": "n"})).await;
     let mut watch = Watch::open(&server, "").await;
@@ -46,7 +46,7 @@ async fn a_reader_that_falls_behind_gets_one_encoded_piece_and_then_an_error() {
     for count in 0..20 {
         server.merge(&format!("{WIDGETS}/a"), &json!({"spec": {"count": count}})).await.expect(200);
     }
-    // One piece is encoded ahead of the reader.
+    // The server encodes one chunk of events before the client asks for it, so one event may still arrive.
     let mut event = watch.next().await.unwrap();
     if event["type"] == "MODIFIED" {
         event = watch.next().await.unwrap();
@@ -56,7 +56,7 @@ async fn a_reader_that_falls_behind_gets_one_encoded_piece_and_then_an_error() {
 }
 
 #[tokio::test]
-async fn pages_of_an_expired_revision_are_expired() {
+async fn a_continue_token_for_a_revision_outside_the_log_is_expired() {
     use base64::Engine;
     use base64::engine::general_purpose::URL_SAFE_NO_PAD;
     let server = Server::with_history(4).await;
@@ -78,7 +78,7 @@ async fn pages_of_an_expired_revision_are_expired() {
 /// that the revision is expired, because the server may have been restored from an older backup and its clients
 /// have to list again.
 #[tokio::test]
-async fn a_revision_that_the_server_has_not_reached_is_expired_too() {
+async fn a_watch_from_a_revision_in_the_future_is_expired() {
     let server = Server::start().await;
     let mut watch = Watch::open(&server, "resourceVersion=999999999").await;
     assert_eq!(watch.next().await.unwrap()["object"]["code"], 410);

@@ -20,7 +20,7 @@ async fn write(server: &Server, value: char) {
 }
 
 #[tokio::test]
-async fn a_watch_makes_small_pieces_of_large_objects() {
+async fn a_watch_delivers_large_objects_in_small_pieces() {
     let server = Server::start().await;
     for index in 0..MAPS {
         let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("m{index:02}")}});

@@ -1,5 +1,5 @@
-//! Requests that a real server accepts and the embedded server refuses, each with the reason why no client
-//! of Warren needs it.
+//! Requests that a real server and the embedded server treat differently: the embedded server refuses most of them.
+//! Each test says why no client of Warren needs the request.
 
 use crate::crds::gadgets;
 use crate::exchange::{CRDS, WIDGETS};
@@ -43,9 +43,9 @@ async fn a_column_with_an_invalid_path_is_refused() {
     assert!(server.post(CRDS, &crd).await.refused(422).contains("jsonPath"));
 }
 
-/// No client writes such YAML on purpose; kube-apiserver uses the last value, with a warning.
+/// kube-apiserver uses the last value of the key, with a warning. No client writes a key twice on purpose.
 #[tokio::test]
-async fn yaml_with_a_key_twice_is_refused() {
+async fn yaml_with_a_duplicate_key_is_refused() {
     let server = Server::start().await;
     let yaml = "apiVersion: test.example/v1\nkind: Widget\nmetadata: {name: b}\nspec: {node: m, node: o}\n";
     let request = server.request(http::Method::POST, WIDGETS, "application/yaml", yaml.as_bytes());
@@ -55,7 +55,7 @@ async fn yaml_with_a_key_twice_is_refused() {
 /// The embedded server reads YAML 1.2, in which `n` and `on` are strings; kube-apiserver reads YAML 1.1, in
 /// which both are booleans.
 #[tokio::test]
-async fn n_and_on_are_strings_in_yaml() {
+async fn unquoted_n_and_on_in_yaml_are_strings() {
     let server = Server::start().await;
     let yaml = "apiVersion: test.example/v1\nkind: Widget\nmetadata: {name: a}\nspec: {node: n, mode: on}\n";
     let request = server.request(http::Method::POST, WIDGETS, "application/yaml", yaml.as_bytes());
@@ -63,7 +63,8 @@ async fn n_and_on_are_strings_in_yaml() {
     assert_eq!((&spec["node"], &spec["mode"]), (&json!("n"), &json!("on")));
 }
 
-/// kube-apiserver accepts control characters: as the name of an Event it accepts any segment of a URL path.
+/// kube-apiserver accepts control characters, because for an Event it accepts every name that can be one segment of a
+/// URL path.
 #[tokio::test]
 async fn control_characters_in_the_name_of_an_event_are_refused() {
     let server = Server::alone().await;

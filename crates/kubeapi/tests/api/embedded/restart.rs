@@ -9,7 +9,7 @@ use kube::api::PostParams;
 use serde_json::{Value, json};
 
 #[tokio::test]
-async fn a_watch_survives_a_restart() {
+async fn a_watch_can_resume_at_a_revision_from_before_a_restart() {
     let server = Server::start().await;
     let api = widgets(&server);
     let first_revision = api
@@ -61,7 +61,7 @@ async fn all_objects_exist_after_a_restart() {
 }
 
 #[tokio::test]
-async fn watches_end_with_the_server() {
+async fn watches_end_when_the_server_closes() {
     let server = Server::start().await;
     let mut watch = Watch::open(&server, "").await;
     server.api.close();
@@ -70,10 +70,10 @@ async fn watches_end_with_the_server() {
 }
 
 #[tokio::test]
-async fn a_kind_that_was_deleted_stays_deleted() {
+async fn a_deleted_crd_of_the_configuration_comes_back_after_a_restart() {
     let server = Server::start().await;
     server.delete(&server.widget_crd(), &Value::Null).await.expect(200);
     let server = server.restart();
-    // Kinds in the server's configuration come back, without objects.
+    // The configuration of the server contains the CRD. It comes back without objects.
     assert_eq!(server.get(WIDGETS).await.expect(200)["items"], json!([]));
 }
