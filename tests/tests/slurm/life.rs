@@ -52,7 +52,7 @@ fn refused(slurm: &Slurm) -> anyhow::Result<()> {
     // sbatch refuses directives that the engine does not support, and lines that are no valid directive.
     for (line, part) in [
         ("#DW type=xfs capacity=320MiB name=second", "is an argument in the place of the command"),
-        ("#DW jobdw type=xfs capacity=1MiB name=second # for later", "a line of its own"),
+        ("#DW jobdw type=xfs capacity=1MiB name=second # for later", "on a separate line"),
         (
             "#DW copy_in source=$DW_JOB_scratch destination=/lus/a",
             "copies to storage of the job by copy_in",
