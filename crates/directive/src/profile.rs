@@ -1,7 +1,7 @@
-//! The settings of the site's profiles that decide on the capacity and layout of storage. Texts are copied from the
+//! The settings of the site's profiles that determine the capacity and placement of storage. Texts are copied from the
 //! profile without parsing; an error about a text names the profile's field.
 
-/// Settings of an NnfStorageProfile that decide on breakdowns.
+/// Settings of an NnfStorageProfile that determine the breakdown of a directive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StorageProfile {
     pub raw: LocalOptions,
@@ -53,7 +53,7 @@ pub struct TargetOptions {
     pub labels: Vec<String>,
 }
 
-/// Settings of an NnfContainerProfile that decide on admission.
+/// Settings of an NnfContainerProfile that determine which directives may name it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContainerProfile {
     /// True for a pinned copy, which belongs to one workflow.

@@ -12,8 +12,8 @@ use crate::problem::{ProblemList, Problems};
 use matching::Compiled;
 pub use shipped::{SHIPPED_NAME, shipped};
 
-/// One rule: the arguments that a command accepts, and the states in which its driver works. The fields are copied
-/// from the spec of a `DWDirectiveRule`.
+/// One rule: the arguments that a command accepts, and the states in which its driver (the program that carries the
+/// command out) works. The fields are copied from the spec of a `DWDirectiveRule`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rule {
     /// Name of the object that has the rule.

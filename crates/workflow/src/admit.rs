@@ -1,8 +1,9 @@
 //! Completes new Workflows with their first status, and admits or refuses changes of Workflows. Pure: used by the
 //! embedded API and by the webhooks of a cluster.
 //!
-//! The rules are those of DWS: a workflow begins in Proposal, and enters the next state once the present one is
-//! ready; Teardown may follow any state. The fields that describe the workflow's job are immutable.
+//! The rules are those of DWS (Data Workflow Services, whose API Warren serves): a workflow begins in Proposal, and
+//! enters the next state once the present one is ready; Teardown may follow any state. The fields that describe the
+//! workflow's job are immutable.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -128,7 +129,8 @@ fn check_created(new: &Workflow, rules: Option<&Ruleset>) -> Result<(), String> 
 
 fn check_updated(old: &Workflow, new: &Workflow) -> Result<(), String> {
     check_unchanged(old, new)?;
-    // A stored `hurry` is not checked again, so that finalizers can be removed.
+    // A `hurry` that is stored already is not checked again: the check would also refuse a later change, such as the
+    // removal of a finalizer.
     if new.spec.hurry && !old.spec.hurry && new.spec.desired_state != WorkflowState::Teardown {
         return Err(
             "spec.hurry is true: set it only together with desiredState Teardown".to_owned()

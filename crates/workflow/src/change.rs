@@ -13,7 +13,7 @@ use kube::{
 };
 use serde::Serialize;
 
-/// An object by kind, namespace and name.
+/// Kind, namespace and name of an object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target {
     pub resource: ApiResource,

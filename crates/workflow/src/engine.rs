@@ -87,8 +87,8 @@ struct Engine {
 #[derive(Debug)]
 struct Pass {
     key: Key,
-    /// How many lists the watches had delivered when the changes began. If the number has grown since, a newer list
-    /// may lack an object that these changes created, so the world does not keep that object
+    /// How many complete lists of objects the watches had delivered when the changes began. If the number has grown
+    /// since, a newer list may lack an object that these changes created, so the world does not keep that object
     /// ([`World::take_created`]).
     lists: u64,
     /// Block storage that these changes create; it counts as allocated until the API has answered.
@@ -208,8 +208,8 @@ impl Engine {
         self.start_changes(key, changes);
     }
 
-    /// Starts to make changes. Block storage that they create counts as allocated from now on, so that the next plan
-    /// does not give the same bytes to another workflow.
+    /// Starts to make changes. Block storage that the changes create counts as allocated from now on, so that the next
+    /// plan does not give the same bytes to another workflow.
     fn start_changes(&mut self, key: Key, changes: Vec<Change>) {
         let mut blocks = Vec::new();
         for (at, owner) in changes.iter().filter_map(new_block) {

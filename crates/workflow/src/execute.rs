@@ -21,7 +21,7 @@ use crate::{
 /// Maximum number of changes of one plan that are made at the same time.
 const SIDE_BY_SIDE: usize = 64;
 
-/// The error of a change that needs a claim while this coordinator's Lease is not renewed.
+/// The error of a change that needs a claim, if this coordinator has not renewed its Lease in time.
 #[derive(Debug, Error)]
 #[error("this coordinator did not renew its Lease in time: another may take its claims over")]
 struct LeaseNotRenewed;

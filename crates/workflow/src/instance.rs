@@ -152,7 +152,7 @@ pub fn is_entry_of(entry: &ObjectReference, (namespace, name): &ObjectKey) -> bo
         && name_and_index.is_some_and(|(entry_name, _)| entry_name == name)
 }
 
-/// Returns true if a mount's name says that it is for this consumer.
+/// Returns true if a mount's name says that the mount is for this consumer.
 pub fn is_mount_of(mount: &str, entry: &ObjectReference) -> bool {
     let part = |text: &Option<String>| text.clone().unwrap_or_default();
     mount.starts_with(&format!("{}-{}-", part(&entry.namespace), part(&entry.name)))

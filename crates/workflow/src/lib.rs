@@ -31,11 +31,11 @@
 //!   removes nothing of it. A Workflow that the engine cannot read still exists: its objects stay, and so does its use
 //!   of persistent storage.
 //! * An allocation belongs to the compute whose ClientMount names it, as long as that ClientMount exists.
-//! * Persistent storage belongs to the workflow that makes it until one change transfers all of it. From then on the
-//!   engine plans for the PersistentStorageInstance as it plans for each workflow, and only this plan ("the plan of
-//!   the storage") changes the storage's consumers (the workflows and file systems that use it), its access and its
-//!   mounts, and removes it. Exception: the plan that makes a Lustre file system also adds the file system to the
-//!   consumers of a persistent management target, and removes this entry last.
+//! * Persistent storage belongs to the workflow that makes it. Once the storage is complete, one patch removes this
+//!   owner. From then on the engine plans for the PersistentStorageInstance as it plans for each workflow, and only
+//!   this plan ("the plan of the storage") changes the storage's consumers (the workflows and file systems that use
+//!   it), its access and its mounts, and removes it. Exception: the plan that makes a Lustre file system also adds the
+//!   file system to the consumers of a persistent management target, and removes this entry last.
 //! * The engine does not keep the keys by which MPI launcher and workers authenticate: `execute` generates them while
 //!   it creates their Secret. The engine knows only which Secrets exist, because no identity of Warren may read them.
 //!   After a restart the engine creates the Secrets again, and an existing Secret counts as success.
@@ -43,7 +43,8 @@
 //! * A Lustre file system name is unique in the system. Names are requested one at a time. The engine gives back a
 //!   name that another file system has, before it makes any target. A name is erased only after the last target that
 //!   uses it.
-//! * A Lustre target that vanished while a target of a later stage exists is not made again.
+//! * A Lustre target that vanished while a target of a later stage of Setup exists is not made again: the later target
+//!   holds data of the file system that a new, empty target does not know.
 //!
 //! # Kinds of the Go controllers that the engine does not use
 //! The Go controllers, which Warren replaces, also have the kinds NnfStorage and NnfAccess. The engine derives their

@@ -15,7 +15,7 @@ pub enum Outcome {
     /// A node, a person or another program has to act; the text names the thing that the directive waits for.
     Wait(String),
     /// Other jobs hold a resource that this directive needs; the text names the resource. The engine plans again when
-    /// other jobs release something.
+    /// other jobs release capacity, ports or names.
     Queued(String),
     /// An error. Its severity says whether the error may end without a new request.
     Failed(ResourceError),

@@ -80,7 +80,7 @@ fn definition(argument: &RuleDef) -> DWDirectiveRuleDef {
     }
 }
 
-/// Returns the profile for copies that name none.
+/// Returns the profile for copies whose directive names no profile.
 #[must_use]
 pub fn movement_profile() -> NnfDataMovementProfile {
     let data =

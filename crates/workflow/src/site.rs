@@ -32,8 +32,8 @@ pub struct Settings {
     pub mount_root: String,
     /// Names of the directories in a rabbit's tree of allocations.
     pub index_names: IndexNames,
-    /// Names of the directories that jobs may copy from and to beside the global Lustre file systems, by path. The path
-    /// is absolute, and the same on all rabbits.
+    /// Directories that jobs may copy from and to although they lie on no global Lustre file system: the name of each
+    /// directory, by its path. The path is absolute, and the same on all rabbits.
     pub directories: BTreeMap<String, String>,
     /// Where containers run; `None` where containers are switched off.
     pub containers: Option<Containers>,

@@ -141,7 +141,7 @@ const FAULTS: [(&str, &[&str], &str); 29] = [
     (
         "an object cannot be read",
         &["PostRun", "Teardown"],
-        "access_and_storage_stay_while_a_mount_cannot_be_read",
+        "computes_keep_access_while_the_engine_cannot_read_one_of_their_clientmounts",
     ),
 ];
 

@@ -2,7 +2,7 @@ use super::*;
 use crate::command::{CreatePersistent, FileSystem, Jobdw};
 use crate::profile::{LocalOptions, StorageProfile, TargetOptions};
 
-/// Returns the settings of the profile that the sites ship.
+/// Returns the settings of the default profile at sites with the Go controllers.
 fn profile() -> StorageProfile {
     let local = LocalOptions {
         scaling_factor: "1.0".to_owned(),

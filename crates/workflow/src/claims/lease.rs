@@ -71,7 +71,7 @@ impl Claims {
         self.may_act
     }
 
-    /// Returns true if this coordinator no longer acts, because its Lease has expired.
+    /// Returns true if the coordinator `holder` no longer acts, because its Lease has expired.
     #[must_use]
     pub fn is_expired(&self, holder: &str) -> bool {
         self.expired.contains(holder)

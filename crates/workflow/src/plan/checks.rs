@@ -269,7 +269,7 @@ fn demand<'a>(all: impl IntoIterator<Item = &'a Servers>) -> BTreeMap<String, i6
 /// each directive would wait for the other directives to release their bytes.
 ///
 /// # Errors
-/// When a rabbit's drives have fewer bytes in all.
+/// When all drives of a rabbit together have fewer bytes than the directives ask for there.
 pub fn space_of_all(view: &View<'_>) -> Checked {
     let filled = view.directives.iter().enumerate().filter_map(|(index, directive)| {
         let servers = directive.storage.servers.as_ref()?;

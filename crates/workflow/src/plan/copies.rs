@@ -1,9 +1,9 @@
 //! `copy_in` and `copy_out`: one NnfDataMovement for each allocation, on the allocation's rabbit, all at once.
 //!
 //! DataIn and DataOut mount the storage on its rabbits ([`mount_for_copies`], planned by the directive that owns the
-//! storage), create the movements, and wait until all have finished. A failed movement fails the state only then, so
-//! that the others can still copy. Teardown deletes the movements first; it unmounts and removes nothing while a
-//! movement exists.
+//! storage), create the movements, and wait until all have finished. Only then does a failed movement fail the state,
+//! so that the other movements can finish. Teardown deletes the movements first; it unmounts and removes nothing while
+//! a movement exists.
 
 mod mounts;
 mod movement;
@@ -159,7 +159,8 @@ pub fn remove(view: &View<'_>, index: usize) -> Progress {
     Progress::wait(format!("end of copies on {}", some_of(rabbits))).with(deletions)
 }
 
-/// Returns true if the workflow has a movement: the movement may use any storage of the workflow.
+/// Returns true if the workflow has a movement. A movement may use any storage of the workflow, so all of this storage
+/// stays mounted meanwhile.
 pub fn has_movement(view: &View<'_>) -> bool {
     let mut copies = view.directives.iter().map(|directive| &directive.copies);
     copies.any(|copies| !copies.movements.is_empty() || copies.has_unreadable)

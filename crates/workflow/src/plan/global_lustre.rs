@@ -26,8 +26,8 @@ pub fn mount_roots(site: &Site) -> Option<Vec<String>> {
     Some(roots.into_iter().map(str::to_owned).collect())
 }
 
-/// Returns a reference to the file system, or to the directory of the configuration, that a path lies in; `fieldPath`
-/// is its root.
+/// Returns a reference to the global Lustre file system, or to the directory of [`crate::site::Settings::directories`],
+/// that a path lies in. `fieldPath` of the reference is the path of that file system or directory on the nodes.
 pub fn reference_of(site: &Site, path: &str) -> Option<ObjectReference> {
     let lustre = site.lustre.iter().flatten().filter_map(|((namespace, name), object)| {
         let root = mount_root(object)?;

@@ -100,8 +100,8 @@ pub fn create_objects(view: &View<'_>, index: usize, jobdw: &Jobdw) -> Progress 
     create_missing(view, index, jobdw, &metadata, sets, status)
 }
 
-/// Creates the Servers, pinned profile and breakdown of a directive that are missing. Servers and profile get this
-/// metadata, the breakdown gets this status.
+/// Creates the Servers, pinned profile and breakdown of a directive that are missing. `metadata` is for the Servers and
+/// the profile, `new_status` for the breakdown.
 pub(super) fn create_missing(
     view: &View<'_>,
     index: usize,

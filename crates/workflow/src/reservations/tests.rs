@@ -54,7 +54,7 @@ fn a_reservation_counts_once_before_and_after_its_allocation() {
 }
 
 #[test]
-fn the_older_of_two_reservations_that_do_not_both_fit_wins() {
+fn of_two_reservations_that_do_not_both_fit_the_older_gets_the_bytes() {
     let mut reservations = Reservations::default();
     let created = |at: &str| {
         let mut servers = servers(60, 1);
@@ -96,24 +96,24 @@ fn a_servers_waits_for_an_older_unreadable_servers() {
     assert_eq!(
         reservations.blocking_unreadable(&asking),
         Some(&unread),
-        "without a reservation of its own"
+        "the asking Servers has no reservation"
     );
     assert_eq!(reservations.blocking_unreadable(&unread), None);
     reservations.reserve(&asking, Some(&mine));
-    assert_eq!(reservations.blocking_unreadable(&asking), None, "asking is older");
+    assert_eq!(reservations.blocking_unreadable(&asking), None, "the asking Servers is older");
     let at = ("r".to_owned(), "b".to_owned());
     reservations.begin_creation(at.clone(), unread.clone());
     assert_eq!(
         reservations.blocking_unreadable(&asking),
         Some(&unread),
-        "the creation of its storage was sent"
+        "the creation of storage for the unreadable Servers was sent"
     );
     reservations.end_creation(&at);
     reservations.allocate(&at, Some(unread.clone()), Some(&block(0)));
     assert_eq!(
         reservations.blocking_unreadable(&asking),
         Some(&unread),
-        "its allocation is being made"
+        "an allocation for the unreadable Servers is being made"
     );
     assert!(reservations.set_unreadable(BTreeMap::new()));
     assert_eq!(reservations.blocking_unreadable(&asking), None);

@@ -54,8 +54,8 @@ fn a_real_job_controller_runs_the_containers_of_workflows() {
     });
 }
 
-/// Two coordinators have one token. The process of the claim's holder ends while the containers run, and the other
-/// coordinator takes over once the holder's Lease has expired.
+/// Two coordinators authenticate with the same token. The process of the claim's holder ends while the containers run,
+/// and the other coordinator takes over once the holder's Lease has expired.
 #[test]
 fn one_of_two_coordinators_creates_the_containers_and_the_other_takes_over() {
     on_a_real_server(async |directory| {
@@ -94,7 +94,7 @@ fn one_of_two_coordinators_creates_the_containers_and_the_other_takes_over() {
 /// A rabbit without power: no kubelet ends its pods, and the Job controller marks their Job failed only after
 /// the pods are gone.
 #[test]
-fn a_silent_rabbit_is_reported_until_its_next_report() {
+fn the_workflow_names_a_silent_rabbit_until_the_rabbit_reports_again() {
     on_a_real_server(async |directory| {
         let site = Site::start(directory).await;
         let pod = json!({

@@ -93,7 +93,7 @@ pub(crate) async fn check_bound_and_kept(site: &Site, directory: &Path) {
     make(&client, [Change::create(&job)]).await;
     let pods = site.pods("raw", 1).await;
     assert_eq!(pods[0]["spec"]["containers"][0]["volumeDevices"][0]["devicePath"], "/dev/nnf/0");
-    // A Node object needs the port of a kubelet, so the test gives any number: it reads no logs.
+    // A Node object must name a kubelet's port. No kubelet runs here, and the test reads no logs, so any port will do.
     site.place("raw", 1).await;
     make(&client, Change::delete(&claim).into_iter().chain(Change::delete(&volume))).await;
     site.set_pod_status("raw", ended_pod(0, "")).await;

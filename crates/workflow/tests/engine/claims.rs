@@ -148,7 +148,7 @@ fn another_coordinator_changes_nothing_until_the_holders_lease_expires() {
         assert_claim(&site, phase, "a/1", 1, 1);
         site.request_state("w", "Teardown");
         site.settle();
-        assert_eq!(site.uids(), made, "{phase}: a has the claim");
+        assert_eq!(site.uids(), made, "{phase}: b changes no container while a has the claim");
         assert_claim(&site, phase, "a/1", 1, 1);
         assert!(site.message("w").contains("end of containers"), "{}", site.message("w"));
         site.becomes("b", "1", &["a/1"]);
@@ -164,7 +164,7 @@ fn another_coordinator_changes_nothing_until_the_holders_lease_expires() {
 
 /// S2.2: the restarted coordinator claims the run again, and the containers continue to run unchanged.
 #[test]
-fn a_restarted_coordinator_adopts_running_containers() {
+fn a_restarted_coordinator_claims_its_run_again_and_keeps_the_containers() {
     let mut site = Site::with_containers_of_a("PreRun");
     site.set_all_job_status(&running());
     let made = site.uids();
@@ -178,7 +178,7 @@ fn a_restarted_coordinator_adopts_running_containers() {
 }
 
 #[test]
-fn no_coordinator_completes_a_state_before_the_run_records_it() {
+fn postrun_is_ready_only_after_the_containerrun_records_the_end_of_the_containers() {
     let mut site = Site::with_containers_of_a("PostRun");
     site.becomes("b", "1", &[]);
     site.set_all_job_status(&complete());
@@ -227,7 +227,11 @@ fn a_coordinator_whose_lease_has_expired_changes_nothing() {
     site.claims.is_silent = true;
     site.set_all_job_status(&running());
     assert_claim(&site, "Starting", "a/1", 1, 1);
-    assert_eq!(site.deadlines(), [json!(60), json!(60)], "the holder would remove the deadlines");
+    assert_eq!(
+        site.deadlines(),
+        [json!(60), json!(60)],
+        "with a valid Lease, the coordinator would have removed the start deadlines"
+    );
     site.claims.is_silent = false;
     site.settle();
     assert_claim(&site, "Running", "a/1", 1, 1);
@@ -235,7 +239,7 @@ fn a_coordinator_whose_lease_has_expired_changes_nothing() {
 
 /// S6.1: the containers end with their run, in every phase of the run.
 #[test]
-fn containers_are_cancelled_in_each_phase_and_leave_nothing() {
+fn containers_cancelled_in_any_phase_of_their_run_leave_nothing() {
     for (phase, report) in [("Claimed", None), ("Starting", None), ("Running", Some(running()))] {
         let mut site = site();
         site.becomes("a", "1", &[]);

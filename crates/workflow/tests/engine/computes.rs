@@ -68,7 +68,7 @@ fn the_rabbits_tree_links_to_the_computes_that_have_the_allocations() {
         // c3 replaces c1.
         site.fill_computes("w", &["c3", "c2"]);
         site.settle();
-        assert_eq!(links(&site), ["c1", "c2"], "{kind}: c1 may still have it mounted");
+        assert_eq!(links(&site), ["c1", "c2"], "{kind}: c1 may still have its allocation mounted");
         site.delete(&at("ClientMount", "c1", "default-w-0-computes"));
         site.settle();
         assert_eq!(links(&site), ["c3", "c2"], "{kind}");
@@ -88,7 +88,7 @@ fn the_rabbits_tree_links_to_the_computes_that_have_the_allocations() {
 }
 
 #[test]
-fn no_compute_gets_an_allocation_while_a_mount_cannot_be_read() {
+fn no_compute_gets_an_allocation_while_the_engine_cannot_read_a_clientmount() {
     let mut site = Site::new(2, 100 * GIB);
     site.bring("w", &[directive("xfs", "scratch")], "PreRun", &["c1"]);
     site.unreadable = vec![at("ClientMount", "c1", "default-w-0-computes")];
@@ -139,7 +139,7 @@ fn prerun_of_persistent_storage_fails_without_computes() {
 /// The watch of Computes or Servers may deliver later than the watch of the workflow, and workload managers end a job
 /// at the first error.
 #[test]
-fn errors_for_the_workload_manager_are_reported_once_the_state_is_not_new() {
+fn errors_for_the_workload_manager_are_not_reported_while_a_state_is_new() {
     let mut site = Site::new(1, 100 * GIB);
     site.bring("w", &[directive("xfs", "scratch")], "DataIn", &["c1"]);
     site.fill_computes("w", &[]);

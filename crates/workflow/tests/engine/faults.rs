@@ -102,7 +102,7 @@ fn deleted_objects_are_created_again_or_reported() {
 }
 
 #[test]
-fn an_error_of_one_directive_does_not_hold_up_others() {
+fn an_error_of_one_directive_does_not_hold_up_the_other_directives() {
     let mut site = Site::new(2, 100 * GIB);
     site.create("w", &directives());
     site.settle();
@@ -163,7 +163,7 @@ fn a_fatal_error_is_reported_and_the_workflow_can_be_torn_down() {
 }
 
 #[test]
-fn a_forced_state_is_ready_and_the_next_one_is_not_forced() {
+fn a_forced_state_is_ready_and_the_next_state_is_not_forced() {
     let mut site = Site::new(2, 100 * GIB);
     site.bring("w", &[directive("xfs", "one")], "DataIn", &["c1", "c2"]);
     site.dead = vec!["c2".to_owned()];
@@ -203,7 +203,7 @@ fn teardown_waits_for_a_silent_compute_until_evidence_shows_that_the_compute_is_
 }
 
 #[test]
-fn access_and_storage_stay_while_a_mount_cannot_be_read() {
+fn computes_keep_access_while_the_engine_cannot_read_one_of_their_clientmounts() {
     let mut site = Site::new(2, 100 * GIB);
     site.bring("w", &[directive("xfs", "one")], "PreRun", &["c1", "c2"]);
     let before = site.names("NnfNodeBlockStorage");
@@ -224,9 +224,10 @@ fn access_and_storage_stay_while_a_mount_cannot_be_read() {
     site.remove("w");
 }
 
-/// An agent reports this status while the mount of an earlier version of the ClientMount is still there.
+/// `allReady` is false although all mounts of the ClientMount are reported as unmounted: an agent reports this while a
+/// mount that only an earlier version of the ClientMount asked for is still there.
 #[test]
-fn access_and_storage_stay_while_a_node_has_an_old_mount() {
+fn a_compute_keeps_access_while_a_mount_of_an_earlier_clientmount_version_is_still_there() {
     let mut site = Site::new(2, 100 * GIB);
     site.bring("w", &[directive("xfs", "one")], "PreRun", &["c1", "c2"]);
     site.dead = vec!["c2".to_owned()];
@@ -260,7 +261,7 @@ fn storage_of_a_workflow_without_its_finalizer_is_removed() {
 }
 
 #[test]
-fn a_workflow_waits_for_the_removal_of_its_predecessors_storage() {
+fn a_workflow_waits_until_storage_of_a_deleted_workflow_of_its_name_is_removed() {
     let mut site = Site::new(2, 100 * GIB);
     site.bring("w", &directives(), "PreRun", &["c1", "c2"]);
     site.edit("Workflow", "default", "w", |object| object["metadata"]["finalizers"] = json!([]));
@@ -293,9 +294,10 @@ fn storage_of_other_controllers_is_left_alone() {
     assert_eq!(site.names("NnfNodeBlockStorage"), ["r/theirs"]);
 }
 
-/// If the answer woke a key, the engine would plan for an object that no longer exists.
+/// The API answers the patch that removes the last finalizer of a deleted Workflow with the object, although the object
+/// is gone then. If the engine took in this answer, it would plan for a Workflow that no longer exists.
 #[test]
-fn the_answer_to_the_removal_of_the_last_finalizer_wakes_no_key() {
+fn the_engine_plans_nothing_for_a_workflow_whose_last_finalizer_it_has_removed() {
     let mut site = Site::new(1, 100 * GIB);
     site.create("w", &[directive("xfs", "scratch")]);
     site.settle();
@@ -348,7 +350,7 @@ fn a_failed_rabbit_does_not_hold_up_computes_of_other_rabbits() {
         site.request_state("w", "DataIn");
         site.settle();
         site.fill_computes("w", &["c1", "c2"]);
-        // The workflow waits for a remaining compute that is not ready, whatever the failed rabbit reports.
+        // The workflow waits for a remaining compute that is not ready, although another rabbit has failed.
         site.dead.push("c2".to_owned());
         site.request_state("w", "PreRun");
         site.settle();
@@ -361,7 +363,11 @@ fn a_failed_rabbit_does_not_hold_up_computes_of_other_rabbits() {
                 site.settle();
             }
             assert!(site.is_ready("w", state), "{kind}, {state}: {:?}", site.status_of("w"));
-            assert_eq!(site.status_of("w").3, "", "{kind}, {state}: the state was not forced");
+            assert_eq!(
+                site.status_of("w").3,
+                "",
+                "{kind}, {state}: the state is ready without being forced"
+            );
         }
         site.dead.clear();
         site.request_state("w", "Teardown");
@@ -371,9 +377,9 @@ fn a_failed_rabbit_does_not_hold_up_computes_of_other_rabbits() {
     }
 }
 
-/// flux-coral2 removes computes from the job if the status of Servers does not say that their rabbit is ready.
+/// flux-coral2 removes from the job the computes of each rabbit that the status of Servers does not call ready.
 #[test]
-fn the_status_of_servers_names_the_late_rabbits_once_they_are_few() {
+fn the_status_of_servers_shows_which_rabbits_are_ready_while_one_is_not() {
     let mut site = Site::new(1, 100 * GIB);
     for rabbit in ["s", "t"] {
         site.add_rabbit(rabbit, &[format!("{rabbit}1")], 100 * GIB);

@@ -157,7 +157,7 @@ impl Site {
                 return;
             }
         }
-        panic!("the site never settles: {:?}", running.woken);
+        panic!("the objects never stop changing: {:?}", running.woken);
     }
 
     fn start_engine(&self) -> Running {

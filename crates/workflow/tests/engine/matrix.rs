@@ -230,7 +230,7 @@ const ROWS: [(&str, Row); 64] = [
         "states: destroy_persistent",
         Elsewhere(&[(
             "persistent/shared.rs",
-            "destruction_is_refused_while_workflows_use_the_storage_and_names_them",
+            "destroying_storage_in_use_is_refused_and_the_message_names_its_users",
         )]),
     ),
     ("states: no directives", Lives(&[])),
@@ -439,7 +439,11 @@ fn each_row_of_the_matrix_passes_or_fails_with_the_expected_message() {
             assert!(site.objects.keys().eq(start.objects.keys()), "{name} leaves something");
         }
     }
-    assert_eq!((done, open), (62, 2), "a row changed: count it where it belongs");
+    assert_eq!(
+        (done, open),
+        (62, 2),
+        "the number of supported or open rows changed: correct this line"
+    );
 }
 
 fn assert_refused(site: &mut Site, name: &str, directives: &[&str], words: &str) {

@@ -309,7 +309,7 @@ impl Site {
         self.check_volumes(change, place);
         match change {
             Change::Delete(..) if matches!(&*place.0, "NnfNodeStorage" | "NnfNodeBlockStorage") => {
-                assert!(mounted.is_empty(), "{change} while it is mounted on {mounted:?}");
+                assert!(mounted.is_empty(), "{change} while the storage is mounted on {mounted:?}");
             }
             Change::Patch(_, patch) if place.0 == "NnfNodeBlockStorage" => {
                 let mut after = (*self.objects[place]).clone();
@@ -318,7 +318,10 @@ impl Site {
                 assert_eq!(after["spec"]["allocations"][0]["access"][0], place.1);
                 let mut here = mounted.iter().filter(|node| self.has_mounted(node, place));
                 let cut = here.find(|node| !access.contains(&format!("{node:?}")));
-                assert_eq!(cut, None, "{change} while it is mounted there");
+                assert_eq!(
+                    cut, None,
+                    "{change} withdraws access from a node that has the storage mounted"
+                );
             }
             Change::Create(_, object) if place.0 == "ClientMount" => {
                 let mount = &serde_json::to_value(object).unwrap()["spec"]["mounts"][0];
@@ -475,7 +478,7 @@ impl Site {
             }
         }
         panic!(
-            "the site never settles: {:?}",
+            "the objects never stop changing: {:?}",
             self.plan_all().iter().map(ToString::to_string).collect::<Vec<_>>()
         );
     }

@@ -201,8 +201,8 @@ pub(super) fn wait_for_launcher(
     }
 }
 
-/// After PostRun has completed, keeps a run's objects until Teardown. Exception: the run policy
-/// may remove objects earlier.
+/// After PostRun has completed, keeps a run's objects until Teardown. Exception: the run policy of the container
+/// profile may ask for an earlier removal.
 pub(super) fn keep(view: &View<'_>, index: usize, mpi: &NnfMpiSpec, now: Timestamp) -> Progress {
     if !is_completed(view, index, "PostRun") {
         return Progress::default();
@@ -215,7 +215,7 @@ pub(super) fn keep(view: &View<'_>, index: usize, mpi: &NnfMpiSpec, now: Timesta
     ))
 }
 
-/// Once the status says how PostRun ended, removes the objects that the run policy names.
+/// Once the status says how PostRun ended, removes the objects that the run policy of the container profile names.
 fn apply_policy(
     view: &View<'_>,
     existing: &Objects,

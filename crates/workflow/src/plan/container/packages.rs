@@ -30,7 +30,7 @@ pub(super) fn bring(existing: &Objects, parts: &Parts<'_>, now: Timestamp) -> Pr
     if !missing.is_empty() {
         return Progress::default().with(missing.iter().map(Change::create));
     }
-    // Packages that are in place are not late, even if their deadline has passed.
+    // Once every rabbit has fetched the packages, a deadline that passes is no error.
     let is_in_place = there.iter().all(|part| part.state() == State::Ready);
     if is_in_place { Progress::default() } else { wait_until_ready(existing, &there, now) }
 }

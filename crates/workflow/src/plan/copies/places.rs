@@ -20,14 +20,15 @@ use crate::{
     view::View,
 };
 
-/// Source and destination of a copy.
+/// Source and destination of a copy. One of them is storage of the job, which is copied allocation by allocation (the
+/// copied storage); the other one is `other`.
 #[derive(Debug)]
 pub(super) struct Sides<'a> {
-    /// Index of the directive that owns the storage whose allocations are copied.
+    /// Index of the directive that makes the copied storage.
     storage: usize,
-    /// The allocations, each with the mount point of the other side on its rabbit.
+    /// The allocations of the copied storage, each with the mount point of `other` on the allocation's rabbit.
     pub(super) places: Vec<(Place, String)>,
-    /// Path beneath each allocation.
+    /// Path to copy within each allocation, relative to the allocation's mount point.
     pub(super) path: &'a str,
     pub(super) storage_reference: ObjectReference,
     pub(super) other: Other<'a>,
@@ -39,24 +40,24 @@ pub(super) struct Sides<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) rabbit: String,
-    /// Index of the allocation among those of the storage on this rabbit.
+    /// Index of the allocation among the storage's allocations on this rabbit.
     pub(super) index: i64,
     /// Mount point of the allocation on the rabbit.
     pub(super) root: String,
 }
 
-/// The side opposite to the storage whose allocations are copied.
+/// The side of a copy that is not the copied storage ([`Sides`]).
 #[derive(Debug)]
 pub(super) enum Other<'a> {
-    /// Other storage of the job.
+    /// Another storage of the job.
     Job { places: Vec<Place>, path: &'a str, reference: ObjectReference, storage: usize },
-    /// A path on a file system of the site, whose mount point `fieldPath` of the reference names.
+    /// A path on a file system of the site. `reference.field_path` is the mount point of this file system.
     Site { path: &'a str, reference: ObjectReference },
 }
 
 impl Other<'_> {
-    /// Returns the mount point of this side for an allocation of the copied storage; `None` if this side is storage of
-    /// the job without such an allocation.
+    /// Returns the mount point of this side for an allocation of the copied storage. `None` if this side is storage of
+    /// the job that has no allocation of the same index on the same rabbit.
     fn root_at(&self, place: &Place) -> Option<&str> {
         match self {
             Self::Site { reference, .. } => reference.field_path.as_deref(),
@@ -190,7 +191,7 @@ pub(super) fn places(
 }
 
 impl Sides<'_> {
-    /// Returns the rabbits that have not mounted the storage of the copy yet.
+    /// Returns the rabbits that have not yet mounted all storage of the job that the copy reads or writes.
     pub(super) fn rabbits_without_mount<'a>(&'a self, view: &View<'_>) -> BTreeSet<&'a str> {
         let rabbits = self.places.iter().map(|(place, _)| place.rabbit.as_str());
         let other = match &self.other {

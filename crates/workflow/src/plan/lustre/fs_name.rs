@@ -55,7 +55,7 @@ fn ask_for_name(maker: &StorageMaker<'_>, mgt: &NnfLustreMgt, holder: ObjectRefe
     }
     let mut after = mgt.clone();
     after.spec.claim_list.push(holder);
-    // For targets in this namespace the engine itself gives out the names, and avoids names that are taken.
+    // For management targets outside of the rabbits the engine itself gives out the names, and avoids taken names.
     if at.0 != EXTERNAL_NAMESPACE {
         pass_over(&mut after, &taken_elsewhere(maker.view.site, &at));
     }

@@ -66,8 +66,8 @@ pub fn mount_clients(
     rabbits.extend(container::rabbits_using(view, index));
     let clients = view.computes().map(on_compute).chain(rabbits.into_iter().map(on_rabbit));
     let waited = clients.fold(MountProgress::default(), MountProgress::and);
-    // Errors of targets matter only while a client still has to mount: a client that has mounted waits until its
-    // targets come back.
+    // Errors of targets matter only while a client still has to mount. On a client that has mounted, reads and writes
+    // wait until the targets come back.
     if waited.nodes.is_empty() {
         Progress::default()
     } else {

@@ -13,9 +13,9 @@ use crate::{change::Change, plan::allocation::Allocation, report::micro_time, vi
 /// When at most this many allocations are missing, the status is written after each further allocation.
 const FEW: usize = 4;
 
-/// Plans the status of Servers if it has to be written: at the beginning, when all allocations are made, on errors,
-/// and when few allocations are missing, because a workload manager then wants to know which rabbits are late. There
-/// may be hundreds of rabbits, so the status is not written after each rabbit.
+/// Plans the status of Servers if it has to be written: at the beginning, when all allocations are made, on errors, and
+/// when at most [`FEW`] allocations are missing, because a workload manager then wants to know which rabbits are not
+/// ready yet. There may be hundreds of rabbits, so the status is not written after each rabbit.
 pub fn update(
     group: &Group,
     servers: &Servers,

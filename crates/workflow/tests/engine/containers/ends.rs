@@ -49,7 +49,7 @@ fn postrun_fails_with_the_termination_message_of_a_failed_container() {
     site.set_all_job_status(&failed("BackoffLimitExceeded"));
     assert!(
         site.is_ready("w", "PreRun"),
-        "the job may go on without it: {:?}",
+        "PreRun does not fail with the container: the job may go on: {:?}",
         site.status_of("w")
     );
     site.request_state("w", "PostRun");
@@ -178,7 +178,7 @@ fn a_silent_rabbit_is_reported_and_its_containers_count_as_running() {
         );
         assert!(message.contains("rabbit r is silent"), "{message}");
         assert!(message.ends_with("also on s"), "{message}");
-        assert_eq!(site.replan_time("w"), None, "only its next report changes the plan");
+        assert_eq!(site.replan_time("w"), None, "only the rabbit's next report changes the plan");
         assert_eq!(site.names("Job").len(), 2);
         assert_eq!(site.world().count(site.now()).containers, [("silent", 2)].into());
         site.set_all_job_status(&failed("DeadlineExceeded"));

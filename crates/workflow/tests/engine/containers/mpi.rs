@@ -217,7 +217,7 @@ fn an_engine_stopped_after_any_change_continues_with_mpi() {
 }
 
 #[test]
-fn the_network_policy_exists_from_before_the_first_pod_to_the_end() {
+fn the_network_policy_exists_from_before_the_first_pod_until_teardown() {
     let mut mpi = site();
     with_profile(&mut mpi);
     assert_policy(mpi, &json!("worker"), &Value::Null);

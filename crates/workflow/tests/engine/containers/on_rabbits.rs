@@ -174,7 +174,7 @@ fn postrun_fails_with_the_message_of_a_failed_agent_container() {
     site.set_all_agent_status(&json!({"state": "Failed", "message": words, "attempt": 3}));
     assert!(
         site.is_ready("w", "PreRun"),
-        "the job may go on without it: {:?}",
+        "PreRun does not fail with the container: the job may go on: {:?}",
         site.status_of("w")
     );
     site.request_state("w", "PostRun");

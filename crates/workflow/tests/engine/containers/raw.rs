@@ -174,7 +174,7 @@ fn volumes_stay_until_the_last_pod_is_gone_and_storage_until_the_volumes_are() {
     assert!(drivers.contains("removal of the PersistentVolumes of raw storage"), "{drivers}");
     assert_eq!((site.volumes(), is_going(&site)), ((3, 0), 3));
     let rabbits = site.names("ClientMount").into_iter().filter(|name| name.contains("-servers"));
-    assert_eq!(rabbits.count(), 2, "nothing is unmounted before");
+    assert_eq!(rabbits.count(), 2, "rabbits unmount only after the volumes are gone");
     site.hold_volumes(&json!([]));
     site.collect();
     site.settle();

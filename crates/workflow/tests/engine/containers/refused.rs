@@ -202,10 +202,14 @@ fn a_repeated_refusal_of_the_api_is_in_the_status() {
     let mut world = site.world();
     let outcome = |world: &World| plan_key(world, &key, site.now()).outcomes.pop();
     assert!(world.set_refused(&key, refusals()), "the refusal is new");
-    assert_eq!(outcome(&world), Some(Outcome::Working), "the next plan may know the object");
+    assert_eq!(
+        outcome(&world),
+        Some(Outcome::Working),
+        "after the first refusal the engine plans again, because its watch may deliver the object"
+    );
     assert!(!world.set_refused(&key, refusals()), "the refusal is known");
     let Some(Outcome::Failed(error)) = outcome(&world) else { panic!("{:?}", outcome(&world)) };
-    assert_eq!(error.severity, Severity::Major, "the error may pass");
+    assert_eq!(error.severity, Severity::Major, "an administrator may remove the cause");
     let message = error.user_message.unwrap();
     assert!(message.starts_with("create Job default/w-r: ") && message.ends_with("tries again"));
     world.set_refused(&key, Vec::new());

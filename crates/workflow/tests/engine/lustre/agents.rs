@@ -86,7 +86,10 @@ impl Site {
             Change::Delete(..) if place.0 == "NnfLustreMGT" => {
                 let object = &self.objects[place];
                 let holders = list(object, "status", "claimList");
-                assert!(holders.is_empty(), "{change} while it has {holders:?}");
+                assert!(
+                    holders.is_empty(),
+                    "{change} while the management target has names for {holders:?}"
+                );
             }
             _ => {}
         }

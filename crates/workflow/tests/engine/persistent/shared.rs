@@ -119,7 +119,7 @@ fn other_users_may_use_persistent_storage_only_with_ignore_uid() {
 }
 
 #[test]
-fn destruction_is_refused_while_workflows_use_the_storage_and_names_them() {
+fn destroying_storage_in_use_is_refused_and_the_message_names_its_users() {
     let mut site = Site::new(2, 100 * GIB);
     site.keep("raw", "kept", &["c1", "c2"]);
     site.bring("one", &uses("kept"), "PreRun", &["c1"]);

@@ -270,7 +270,7 @@ fn delete_one(mut site: Site, place: &At) {
 }
 
 #[test]
-fn storage_in_use_keeps_its_access_while_a_mount_cannot_be_read() {
+fn computes_keep_access_to_persistent_storage_while_the_engine_cannot_read_a_clientmount() {
     let mut site = Site::new(2, 100 * GIB);
     site.keep("raw", "kept", &["c1", "c2"]);
     site.bring("use", &uses("kept"), "PreRun", &["c1", "c2"]);

@@ -29,14 +29,18 @@ fn postrun_fails_if_the_launcher_does_not_end() {
         deadlines[0].as_i64().unwrap() > 90,
         "the launcher has the end deadline: {deadlines:?}"
     );
-    assert_eq!(deadlines[1..], [Value::Null, Value::Null], "workers end by the launcher's end");
+    assert_eq!(
+        deadlines[1..],
+        [Value::Null, Value::Null],
+        "workers need no end deadline: they end with the launcher"
+    );
     set_job_status_of(&mut site, LAUNCHER, &failed("DeadlineExceeded"));
     let message = site.message("w");
     assert!(message.contains("failed to complete after 90 seconds"), "{message}");
 }
 
 #[test]
-fn the_clean_pod_policy_decides_what_is_removed_after_the_launcher() {
+fn the_clean_pod_policy_decides_which_jobs_stay_after_the_launchers_end() {
     let all = [LAUNCHER, WORKERS[0], WORKERS[1]];
     let cases: [(Value, &[&str], bool, &[&str]); 3] = [
         (json!({"cleanPodPolicy": "None"}), &all, false, &all),
@@ -54,7 +58,7 @@ fn the_clean_pod_policy_decides_what_is_removed_after_the_launcher() {
         site.request_state("w", "PostRun");
         site.settle();
         assert!(site.is_ready("w", "PostRun"), "{policy}: {:?}", site.status_of("w"));
-        assert_eq!(jobs(&site), at_last, "{policy}: the status has the result");
+        assert_eq!(jobs(&site), at_last, "{policy}: the status reports the launcher's end");
         site.remove("w");
         assert!(jobs(&site).is_empty(), "Teardown removes all");
     }
@@ -108,7 +112,7 @@ fn assert_error_stays(site: &Site) {
 }
 
 #[test]
-fn a_failed_run_follows_the_policy_and_its_error_stays() {
+fn objects_of_a_failed_run_are_removed_as_the_policy_says_and_the_error_stays() {
     let mut site = failed_with(&json!({"cleanPodPolicy": "All"}));
     assert!(jobs(&site).is_empty(), "{:?}", jobs(&site));
     assert_error_stays(&site);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_suspended_run_starts_again_with_other_keys_after_its_workers() {
+fn a_suspended_run_starts_again_with_other_keys_once_its_old_pods_have_ended() {
     let mut site = started("gfs2", &Value::Null);
     set_worker_status(&mut site, &running());
     set_job_status_of(&mut site, LAUNCHER, &running());
