@@ -21,8 +21,8 @@ pub enum Location {
 pub struct Inside {
     /// Name of the storage, with `-` where the variable has `_`.
     pub name: String,
-    /// Path after the variable, with its leading `/`; empty for the storage itself. A trailing `/` is kept:
-    /// copies depend on it.
+    /// Path after the variable, with its leading `/`; empty for the storage itself. A trailing `/` is kept, because a
+    /// copy may treat `dir` and `dir/` differently.
     pub path: String,
 }
 

@@ -30,7 +30,7 @@ use crate::{
 pub struct Settings {
     /// Directory beneath which nodes mount the storage of jobs.
     pub mount_root: String,
-    /// Names of the directories in a rabbit's tree of allocations.
+    /// Names of the directories in a rabbit's index tree, one directory for each allocation of a job.
     pub index_names: IndexNames,
     /// Directories that jobs may copy from and to although they lie on no global Lustre file system: the name of each
     /// directory, by its path. The path is absolute, and the same on all rabbits.
@@ -78,7 +78,7 @@ pub struct Containers {
     pub packages: bool,
 }
 
-/// Names of the directories in a rabbit's tree of allocations.
+/// Names of the directories in a rabbit's index tree, one directory for each allocation of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IndexNames {
     /// `node-<k>`, with a link named after the compute.

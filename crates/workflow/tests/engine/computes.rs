@@ -52,7 +52,7 @@ fn a_deleted_mount_is_created_again_for_the_same_allocation() {
     site.remove("w");
 }
 
-/// Returns the compute that each directory of the rabbit's tree links to.
+/// Returns the compute that each directory of the rabbit's index tree links to.
 fn links(site: &Site) -> Vec<String> {
     let tree = &site.get("ClientMount", "r", "default-w-0-servers")["spec"]["mounts"];
     let mounts = tree.as_array().unwrap().iter();
@@ -60,7 +60,7 @@ fn links(site: &Site) -> Vec<String> {
 }
 
 #[test]
-fn the_rabbits_tree_links_to_the_computes_that_have_the_allocations() {
+fn the_index_tree_links_each_allocation_to_the_compute_that_has_it() {
     for kind in ["raw", "gfs2"] {
         let mut site = Site::new(3, 100 * GIB);
         site.bring("w", &[directive(kind, "scratch")], "PreRun", &["c1", "c2"]);
@@ -77,7 +77,7 @@ fn the_rabbits_tree_links_to_the_computes_that_have_the_allocations() {
         site.fill_computes("w", &["c2"]);
         site.settle();
         assert_eq!(links(&site), ["c3", "c2"], "{kind}");
-        // c2, the only remaining compute, gets the first allocation, and the tree has no second link to c2.
+        // c2, the only remaining compute, gets the first allocation, and the index tree has no second link to c2.
         for compute in ["c2", "c3"] {
             site.delete(&at("ClientMount", compute, "default-w-0-computes"));
         }

@@ -211,9 +211,9 @@ fn containers_keep_persistent_storage_mounted_on_their_rabbits() {
     }
 }
 
-/// The job does not wait for these containers, so their storage stays until Teardown ends them.
+/// The job does not wait for these containers, so their storage stays mounted until Teardown ends them.
 #[test]
-fn containers_without_end_deadline_keep_persistent_storage_until_teardown() {
+fn containers_without_end_deadline_keep_persistent_storage_mounted_until_teardown() {
     let mut site = site();
     site.edit("NnfContainerProfile", "nnf-system", "app", |object| {
         object["data"]["postRunTimeoutSeconds"] = json!(0);
@@ -310,7 +310,10 @@ fn the_start_deadline_is_removed_when_all_containers_are_ready_and_postrun_sets_
     site.settle();
     for deadline in site.deadlines() {
         let seconds = deadline.as_i64().unwrap();
-        assert!(seconds > 90, "from the start of the Job, not from PostRun: {seconds}");
+        assert!(
+            seconds > 90,
+            "the deadline counts from the start of the Job, not from PostRun: {seconds}"
+        );
     }
 }
 

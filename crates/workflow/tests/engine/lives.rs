@@ -52,7 +52,7 @@ fn each_directive_gets_its_own_storage_and_variables() {
 }
 
 #[test]
-fn computes_keep_their_allocations_and_the_tree_follows_the_jobs_order() {
+fn computes_keep_their_allocations_and_the_index_tree_follows_the_jobs_order() {
     let mut site = Site::new(3, 100 * GIB);
     site.bring("w", &[directive("raw", "scratch")], "PreRun", &["c3", "c1"]);
     let data = |site: &Site, compute: &str| {

@@ -39,7 +39,7 @@ pub(crate) struct Site {
     pub(crate) containers: Option<Containers>,
     /// The coordinator that runs the engine, and the coordinators whose Leases have expired.
     pub(crate) claims: Coordinator,
-    /// Names of the directories in a rabbit's tree of allocations.
+    /// Names of the directories in a rabbit's index tree.
     pub(crate) index_names: IndexNames,
     /// Kinds that the engine has no right to list.
     pub(crate) unlisted: Vec<&'static str>,

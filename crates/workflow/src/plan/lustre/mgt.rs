@@ -84,7 +84,7 @@ fn choose_target(
     maker: &StorageMaker<'_>,
     profile: &NnfStorageProfile,
 ) -> Result<Option<Arc<NnfLustreMgt>>, Progress> {
-    // A target that was chosen stays chosen, even if the profile or other storage has changed since.
+    // A chosen management target stays chosen, even if the profile or other storage has changed since.
     if let Some(mgt) = maker.group().mgts.values().next() {
         return Ok(Some(mgt.clone()));
     }

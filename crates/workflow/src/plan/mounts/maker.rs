@@ -148,7 +148,7 @@ impl MountMaker<'_> {
         }
     }
 
-    /// Creates the mount of a rabbit: all of its allocations in one tree.
+    /// Creates the mount of a rabbit, which mounts each of its allocations in a directory of the index tree.
     fn new_rabbit_tree(
         &self,
         at: &ObjectKey,

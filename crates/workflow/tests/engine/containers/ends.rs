@@ -136,7 +136,7 @@ fn a_workflow_deleted_while_its_containers_run_leaves_nothing() {
 }
 
 #[test]
-fn postrun_fails_when_the_jobs_were_deleted() {
+fn postrun_fails_when_the_kubernetes_jobs_were_deleted() {
     let mut site = site();
     site.bring_towards("w", &lines("gfs2"), "PreRun");
     site.set_all_job_status(&complete());

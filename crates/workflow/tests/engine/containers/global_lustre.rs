@@ -198,7 +198,7 @@ fn no_container_starts_while_its_global_lustre_is_missing() {
         assert_eq!(
             site.status_of("w").2,
             "TransientCondition",
-            "an administrator may create it again"
+            "an administrator may create the LustreFileSystem again"
         );
         assert!(site.names("Job").is_empty() && site.names("NodeContainers").is_empty());
         site.put(polly("polly", "/lus/polly", "ReadWriteMany"));

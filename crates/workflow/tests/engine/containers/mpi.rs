@@ -134,7 +134,7 @@ fn prerun_fails_with_the_names_of_workers_that_do_not_answer() {
     set_job_status_of(&mut site, WORKERS[1], &failed("DeadlineExceeded"));
     let message = site.message("w");
     assert!(message.contains("container on s was not ready after 60 seconds"), "{message}");
-    assert_eq!(jobs(&site), WORKERS, "nothing is launched");
+    assert_eq!(jobs(&site), WORKERS, "no launcher is created");
     site.remove("w");
 
     // The termination message of the launcher's pod names a worker that stopped answering after the start.

@@ -135,7 +135,10 @@ fn agents_get_the_start_deadline_then_none_then_the_end_deadline() {
     site.request_state("w", "PostRun");
     site.settle();
     for limit in site.limits() {
-        assert!(limit.as_i64().unwrap() > 90, "from the start, not from PostRun: {limit}");
+        assert!(
+            limit.as_i64().unwrap() > 90,
+            "the deadline counts from the start of the containers, not from PostRun: {limit}"
+        );
     }
     site.set_all_agent_status(&state("TooLate"));
     let expected = "container on r failed to complete after 90 seconds";

@@ -113,7 +113,7 @@ fn an_unsupported_profile_is_refused() {
 }
 
 #[test]
-fn packages_are_refused_without_agents_and_invalid_packages_everywhere() {
+fn packages_are_refused_where_no_agent_fetches_them_and_invalid_packages_everywhere() {
     for on_kubernetes in [true, false] {
         for (url, part) in [
             ("ftp://server/data", "data.packages[0].url is \"ftp://server/data\""),

@@ -135,7 +135,7 @@ fn computes_that_no_rabbit_serves_mount_lustre_and_unknown_computes_fail() {
     });
     site.bring("w", &[LUSTRE.to_owned()], "PreRun", &["login1"]);
     assert!(site.names("ClientMount").contains(&"login1/default-w-0-computes".to_owned()));
-    assert_eq!(site.targets("w").len(), 2, "one of each kind, on the emptiest rabbit");
+    assert_eq!(site.targets("w").len(), 2, "one target of each kind, on the emptiest rabbit");
     site.remove("w");
     site.propose("w", LUSTRE, &["nowhere"]);
     site.request_state_and_settle("w", "Setup");

@@ -221,7 +221,7 @@ fn a_restarted_engine_creates_uses_and_destroys_persistent_storage() {
 }
 
 #[test]
-fn deleted_objects_of_storage_in_use_are_kept_or_reported() {
+fn deleted_parts_of_persistent_storage_in_use_are_reported_and_teardown_completes() {
     let kinds_of_storage = [
         "PersistentStorageInstance",
         "Servers",

@@ -60,7 +60,7 @@ fn the_clean_pod_policy_decides_which_jobs_stay_after_the_launchers_end() {
         assert!(site.is_ready("w", "PostRun"), "{policy}: {:?}", site.status_of("w"));
         assert_eq!(jobs(&site), at_last, "{policy}: the status reports the launcher's end");
         site.remove("w");
-        assert!(jobs(&site).is_empty(), "Teardown removes all");
+        assert!(jobs(&site).is_empty(), "Teardown removes all Jobs");
     }
 }
 
@@ -130,7 +130,7 @@ fn objects_of_a_failed_run_are_removed_as_the_policy_says_and_the_error_stays() 
     site.remove("w");
 
     let mut site = failed_with(&Value::Null);
-    assert_eq!(jobs(&site), [LAUNCHER, WORKERS[0], WORKERS[1]], "all stay for their logs");
+    assert_eq!(jobs(&site), [LAUNCHER, WORKERS[0], WORKERS[1]], "all Jobs stay for their logs");
     assert_error_stays(&site);
     site.remove("w");
 }

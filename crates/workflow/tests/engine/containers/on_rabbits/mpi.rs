@@ -139,7 +139,7 @@ fn prerun_fails_with_the_rabbit_of_a_worker_that_ended_early() {
         let mut site = started("gfs2", &Value::Null);
         set_states(&mut site, &WORKERS[1..], state);
         assert!(site.message("w").contains(words), "{}", site.message("w"));
-        assert_eq!(names(&site), WORKERS, "nothing is launched");
+        assert_eq!(names(&site), WORKERS, "no launcher is created");
         site.remove("w");
     }
 }
