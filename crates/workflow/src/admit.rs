@@ -38,9 +38,9 @@ impl Rules {
     }
 }
 
-/// Returns the new Workflow with its first status, which workload managers read in the answer to its creation. `None`
-/// for an object that [`admit`] or its schema refuses. A `status.state` or `status.ready` that the client set is kept,
-/// so that [`admit`] refuses the object.
+/// Returns the new Workflow with its first status, which workload managers read in the API's answer to the creation.
+/// `None` for an object that [`admit`] or its schema refuses. A `status.state` or `status.ready` that the client set is
+/// kept, so that [`admit`] refuses the object.
 #[must_use]
 pub fn complete(new: &Value, rules: Option<&Ruleset>, now: Timestamp) -> Option<Value> {
     let mut workflow = Workflow::deserialize(new).ok()?;

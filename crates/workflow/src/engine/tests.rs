@@ -22,8 +22,8 @@ fn servers(name: &str, since: &str) -> Servers {
     .unwrap()
 }
 
-/// Before the API has answered the creation of a block storage, a workload manager may fill an older Servers. Without
-/// this rule the older Servers would get bytes that the block storage is about to allocate.
+/// Before the API has answered the creation of a block storage, a workload manager may fill an older Servers. If the
+/// new block storage did not count as allocated, the engine would promise its bytes to the older Servers too.
 #[tokio::test]
 async fn block_storage_counts_as_allocated_until_the_api_refuses_it() {
     let mut engine = engine();
@@ -53,7 +53,8 @@ async fn block_storage_counts_as_allocated_until_the_api_refuses_it() {
     assert_eq!(free(&engine), 100);
 }
 
-/// If the engine made two such changes at once, two management targets could give the same name to two file systems.
+/// If the engine made two changes that give names at once, two management targets could give the same name to two file
+/// systems.
 #[test]
 fn changes_that_give_fs_names_are_made_one_at_a_time() {
     let before: api::NnfLustreMgt = from_value(json!({

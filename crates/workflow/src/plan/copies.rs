@@ -35,7 +35,7 @@ pub(crate) enum Direction {
 }
 
 impl Direction {
-    /// The state in which data is copied.
+    /// Returns the state in which data is copied.
     pub(crate) fn state(self) -> WorkflowState {
         match self {
             Self::In => WorkflowState::DataIn,

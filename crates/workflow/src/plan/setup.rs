@@ -107,7 +107,7 @@ impl StorageMaker<'_> {
         Ok(changes)
     }
 
-    /// Objects of this storage that exist.
+    /// Returns the existing objects of this storage.
     pub fn group(&self) -> &Group {
         &self.view.directives[self.index].storage
     }

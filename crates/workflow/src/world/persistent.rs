@@ -119,7 +119,7 @@ impl World {
         };
         if let Some((known, mounts)) = known {
             let turn = known.turn.clone();
-            // `others` stays empty: this view is only for the storage's own plan.
+            // `others` stays empty: only the plan of the storage uses this view, and that plan does not read `others`.
             let storage = NamedStorage { object: Some(object), turn, ..NamedStorage::default() };
             return Some((storage, Group { mounts, ..without_mounts(known.storage) }));
         }

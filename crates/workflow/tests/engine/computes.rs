@@ -1,5 +1,5 @@
-//! Computes that change, are missing or come late: two nodes never mount one allocation unless the
-//! file system allows it.
+//! Computes that are replaced, missing, or named only after Setup: two nodes never mount one allocation unless the file
+//! system allows it.
 
 use k8s_openapi::jiff::SignedDuration;
 use serde_json::{Value, json};

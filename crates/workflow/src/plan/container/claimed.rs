@@ -119,8 +119,8 @@ fn observed_state(existing: &Objects, state: &WorkflowState, progress: &Progress
     }
 }
 
-/// Lets only the claim's holder change containers: its changes carry the claim. Other coordinators make no changes, and
-/// wait until the run says that the state is done.
+/// Lets only the claim's holder change containers: each of its changes is made only if it still has the claim
+/// ([`Change::IfClaimed`]). Other coordinators make no changes, and wait until the run says that the state is done.
 fn require_claim(
     view: &View<'_>,
     me: &Holder,

@@ -43,7 +43,7 @@ pub(super) fn of_host<'a>(existing: &'a Objects, host: &str) -> Option<Part<'a>>
 }
 
 impl<'a> Part<'a> {
-    /// Host name of the containers. With MPI it distinguishes worker and launcher on one rabbit.
+    /// Returns the host name of the containers. With MPI it distinguishes worker and launcher on one rabbit.
     pub(super) fn host(self) -> &'a str {
         match self {
             Self::Job(job) => job.metadata.name.as_deref().unwrap_or_default(),
@@ -51,7 +51,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// Number of the MPI attempt; 0 without MPI.
+    /// Returns the number of the MPI attempt; 0 without MPI.
     pub(super) fn attempt(self) -> u32 {
         let label = match self {
             Self::Job(job) => job.label(label::ATTEMPT),
@@ -115,7 +115,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// Deadline in seconds from the start; `None` for no limit.
+    /// Returns the deadline in seconds from the start; `None` for no limit.
     pub(super) fn deadline(self) -> Option<i64> {
         match self {
             Self::Job(job) => job.spec.as_ref()?.active_deadline_seconds,
@@ -123,7 +123,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// Start time, by the clock of the Job controller or agent that counts the deadline.
+    /// Returns the start time, by the clock of the Job controller or agent that counts the deadline.
     pub(super) fn started(self) -> Option<Timestamp> {
         let time = match self {
             Self::Job(job) => job.status.as_ref()?.start_time.as_ref(),
@@ -132,7 +132,7 @@ impl<'a> Part<'a> {
         time.map(|time| time.0)
     }
 
-    /// Time at which the agent saw the end; `None` for Jobs: Kubernetes applies their TTL itself.
+    /// Returns the time at which the agent saw the end; `None` for Jobs: Kubernetes applies their TTL itself.
     pub(super) fn ended_on_rabbit(self) -> Option<Timestamp> {
         match self {
             Self::Job(_) => None,
@@ -154,7 +154,7 @@ impl<'a> Part<'a> {
         begun.checked_add(SignedDuration::from_secs(seconds)).ok()
     }
 
-    /// The state in one word, for metrics.
+    /// Returns the state in one word, for metrics.
     pub(super) fn state_word(self, now: Timestamp) -> &'static str {
         let is_silent = self.silent_from().is_some_and(|from| from <= now);
         if is_silent { "silent" } else { self.state().label() }
@@ -171,7 +171,7 @@ impl<'a> Part<'a> {
         seconds.unwrap_or(GRACE)
     }
 
-    /// The program that runs the containers on the rabbit, as messages name it.
+    /// Returns the name that messages use for the program that runs the containers on the rabbit.
     pub(super) fn runner(self) -> &'static str {
         match self {
             Self::Job(_) => "kubelet",

@@ -95,7 +95,7 @@ impl<'a> Parts<'a> {
         &self.workflow
     }
 
-    /// Number of ports that the containers need on each rabbit.
+    /// Returns the number of ports that the containers need on each rabbit.
     pub(super) fn ports(&self) -> usize {
         let data = self.profile.data();
         let containers = data.pod_with_ports().map_or(0, |spec| spec.containers.len());

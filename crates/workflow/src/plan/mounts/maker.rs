@@ -258,7 +258,7 @@ impl MountMaker<'_> {
         format!("{}/{name}-{}", self.path(), allocation.first + index)
     }
 
-    /// Directory where nodes mount the storage.
+    /// Returns the directory where nodes mount the storage.
     pub fn path(&self) -> String {
         mount_path(self.view, self.index, self.file_system)
     }
