@@ -38,8 +38,8 @@ pub struct InstanceView<'a> {
 pub struct NamedStorage {
     /// The instance; `None` when the storage does not exist.
     pub object: Option<Arc<PersistentStorageInstance>>,
-    /// Text that names a Servers or profile which occupies the name that an object of this storage needs, and which
-    /// belongs to no persistent storage.
+    /// A Servers or profile, as text, that belongs to no persistent storage but has the name that an object of this
+    /// storage needs.
     pub name_conflict: Option<String>,
     /// For a file system that only one workflow mounts at a time: the workflow that may mount it.
     pub turn: Option<ObjectKey>,

@@ -23,7 +23,8 @@ pub fn note(before: &Workflow, after: &Workflow) -> Option<Note> {
         let reason = if is_final { "StateFailed" } else { "StateDelayed" };
         return Some(Note::warning(reason, ACTION, format!("{state}: {message}")));
     }
-    // If the workflow went on to another state, such as Teardown, the state with the error has not resumed.
+    // Publish StateResumed only for the state that had the error: a workflow that went on to another state, such as
+    // Teardown, has not resumed it.
     let state = old?.state;
     let has_continued = after.status.as_ref()?.state.as_ref() == Some(state);
     has_continued

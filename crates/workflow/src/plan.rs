@@ -107,8 +107,8 @@ pub fn plan_key(world: &World, key: &Key, now: Timestamp) -> Plan {
         Key::Persistent(at) => match world.instance(at) {
             Some(view) => persistent::plan_instance(&view),
             None => {
-                // Storage stays unless its Servers is being deleted: its PersistentStorageInstance may exist and be
-                // unreadable.
+                // Storage is removed only if its Servers is gone or being deleted. Otherwise its
+                // PersistentStorageInstance may exist although the engine cannot read it.
                 let groups = world.instance_groups(at).into_values();
                 let is_going = |group: &Group| {
                     let servers = group.servers.as_ref();
@@ -265,9 +265,9 @@ fn fail_if_refused(view: &View<'_>, outcome: Outcome) -> Outcome {
     })
 }
 
-/// Turns an error that an earlier state reported into a wait for the removal. A deleted object keeps that error until
-/// its agent looks at it again, and the error says nothing about the removal. A Major error stays an error: workload
-/// managers act on how long it lasts.
+/// Turns an error that an earlier state reported into a wait for the removal. A deleted object keeps this error until
+/// its agent handles the deletion, and the error says nothing about the removal. A Major error stays an error: workload
+/// managers act on how long a Major error lasts.
 fn hide_earlier_error(view: &View<'_>, index: usize, progress: Progress) -> Progress {
     let Outcome::Failed(error) = &progress.outcome else { return progress };
     let drivers = view.workflow.status.iter().flat_map(|status| &status.drivers);

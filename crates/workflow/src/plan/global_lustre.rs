@@ -42,8 +42,8 @@ pub fn reference_of(site: &Site, path: &str) -> Option<ObjectReference> {
     Some(ObjectReference { field_path: Some(root.to_owned()), ..found })
 }
 
-/// Returns the volume source for the file system that an argument names. Pods get it only if the LustreFileSystem lists
-/// their namespace, with the access mode that the profile asks for.
+/// Returns the volume source for the file system that an argument names. Pods can mount the file system only if the
+/// LustreFileSystem lists their namespace, with the access mode that the profile asks for.
 pub fn storage_path(
     view: &View<'_>,
     profile: &NnfContainerProfileData,

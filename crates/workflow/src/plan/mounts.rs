@@ -262,7 +262,8 @@ pub fn set_access(
     Change::patch(block, &after)
 }
 
-/// Returns the computes that an allocation is assigned to, by their slots.
+/// Returns the computes to which access to an allocation is given: all computes of the block storage if its allocations
+/// are shared, else the compute of this allocation.
 pub fn computes_granted(
     block: &NnfNodeBlockStorage,
     allocation: usize,

@@ -170,8 +170,8 @@ impl World {
         self.computes.get(&namespace, &name).into_iter().flat_map(|computes| computes.names())
     }
 
-    /// Returns, as text, a Servers or profile that has the name which this storage's objects need, but belongs
-    /// to no persistent storage.
+    /// Returns, as text, a Servers or profile that belongs to no persistent storage but has the name that the objects
+    /// of this storage need.
     fn name_conflict(&self, at: &ObjectKey) -> Option<String> {
         let name = instance_object_name(&at.1);
         let describe = |kind: &str, metadata: &ObjectMeta| {

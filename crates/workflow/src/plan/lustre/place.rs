@@ -72,9 +72,9 @@ pub fn place_sets(
     Ok(sets.iter().filter_map(|set| placed.remove(set.label.as_str())).collect())
 }
 
-/// Returns the rabbits that a set may use: the rabbits that serve the job's computes (`near`). If the set's targets
-/// must be apart and their number is given, the set may also use all other rabbits (`far`). If `near` is empty, the
-/// set uses `far`: all of these rabbits if the number of targets is given, else only the first.
+/// Returns the rabbits that a set may use: the rabbits that serve the job's computes (`near`) and, if the number of the
+/// set's targets is given and they must be apart, also the other rabbits (`far`). Without any rabbit in `near`, returns
+/// all of `far` if the number of targets is given, else only the first of `far`.
 fn candidates(wanted: &Wanted, near: Vec<Served>, far: Vec<Served>, is_apart: bool) -> Vec<Served> {
     let is_counted = wanted.count.is_some() || wanted.strategy == Strategy::SingleServer;
     match (near.is_empty(), is_counted) {
