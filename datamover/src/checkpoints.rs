@@ -54,7 +54,8 @@ pub(crate) fn start_thread(mover: &Arc<Mover>, marker: File, threads: usize) {
             }
         }
     };
-    // Without this thread, a run after a loss of power copies everything again.
+    // An error is ignored: without this thread, the copy is complete too, but a run after a loss of power copies
+    // everything again.
     let _ = thread::Builder::new().name("checkpoints".to_owned()).spawn(take_checkpoints);
 }
 

@@ -71,10 +71,10 @@ impl State {
 /// The nodes of the system by kind. If a node is in neither set, its kind is unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Nodes {
-    /// Names of nodes that the system's layout or the agent's hello message calls rabbits. The agents of rabbits
+    /// Names of nodes that the SystemConfiguration or the agent's hello message calls rabbits. The agents of rabbits
     /// write the status of their objects themselves.
     pub rabbits: BTreeSet<String>,
-    /// Names of nodes that the system's layout calls computes; no rabbit is among them.
+    /// Names of nodes that the SystemConfiguration calls computes; no rabbit is among them.
     pub computes: BTreeSet<String>,
 }
 

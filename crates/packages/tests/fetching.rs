@@ -232,7 +232,7 @@ async fn a_file_that_is_longer_than_the_field_size_is_refused() {
 }
 
 #[tokio::test]
-async fn redirects_are_followed_at_most_5_times_and_only_to_servers() {
+async fn redirects_are_followed_at_most_5_times_and_only_to_http_servers() {
     let server = FileServer::serving(DATA);
     let to = server.url();
     let first =
