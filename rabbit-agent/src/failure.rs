@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_compute_that_may_yet_be_configured_is_not_fatal() {
+    fn an_error_about_a_compute_that_may_be_configured_later_is_not_fatal() {
         let rabbit = "rabbit-1".parse().unwrap();
         let access = |source| BlockStorageError::Access { index: 0, place: 1, source };
         let waiting = Failure::from(&access(ChassisError::NoSystemConfiguration { rabbit }));

@@ -91,7 +91,7 @@ fn the_drive_check_period_falls_back_to_nnf_drive_monitor_period() {
 }
 
 #[test]
-fn our_variables_win_over_those_of_nnf_node_manager() {
+fn warrens_variables_win_over_those_of_nnf_node_manager() {
     let command = |set: &[&str]| {
         let command =
             with_node_manager_environment(config::Args::command(), |name| set.contains(&name));

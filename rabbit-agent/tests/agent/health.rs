@@ -79,7 +79,7 @@ async fn a_compute_whose_link_is_lost_is_offline_and_comes_back_by_itself() {
     assert_eq!(
         node.status.unwrap().status,
         Some(NnfResourceStatus::Ready),
-        "the rabbit serves the others"
+        "the rabbit still serves the other computes"
     );
     let reported = health
         .wait_for(|newest| newest.message.contains("compute-03 (index 6)"))

@@ -84,7 +84,7 @@ fn an_indexed_variable_gives_each_file_system_its_own_value() {
 }
 
 #[test]
-fn too_few_indexed_values_are_counted_and_do_not_panic() {
+fn too_few_indexed_values_are_an_error_that_has_their_number() {
     let mut object = samples::node_storage(2, "xfs");
     let short = CommandVariable {
         name: "$COMPUTE_HOSTNAME".into(),
