@@ -14,7 +14,7 @@ use crate::{data::errno_of, journal::Time, mover::Mover};
 /// Time between checkpoints.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// Name of the marker: an empty file whose ctime reads the destination's clock.
+/// Name of the marker: an empty file whose ctime is the time by the destination's clock.
 fn marker_name(mover: &Mover) -> String {
     mover.temporary(0)
 }

@@ -50,7 +50,8 @@ struct State {
     waiting_sessions: ReadQueue<String>,
     /// Names of rabbits and computes; `None` while unknown.
     nodes: Option<Nodes>,
-    /// Nodes that wait for a job: their session is notified of every change of their objects, also of a changed status.
+    /// Nodes on which a script waits for a job's mounts: the session of such a node is notified of every change of the
+    /// node's objects, also of a changed status.
     job_watchers: BTreeSet<String>,
     /// Messages of failures that were logged since the last successful request.
     logged: BTreeSet<String>,

@@ -157,7 +157,7 @@ async fn links_are_reported_while_a_drive_hangs() {
 
 /// When a drive disappears or appears, the agent checks everything that was made on drives: a RAID may need repair.
 #[tokio::test]
-async fn file_systems_are_checked_when_a_drive_goes_or_comes() {
+async fn file_systems_are_checked_when_a_drive_disappears_or_appears() {
     let (bench, _, state) = bench_with_probe().await;
     bench.file_systems(1).await;
     let drive = |ready: bool| move |node: &NnfNode| first_drive_ready(node) == Some(ready);

@@ -86,7 +86,8 @@ fn write(exchange: &Exchange, before: Vec<MountObject>, answer: MountObject) {
 }
 
 #[test]
-fn an_object_is_sent_again_after_another_client_overwrote_its_status_and_not_after_a_write_of_the_coordinator() {
+fn an_object_is_sent_again_after_another_client_overwrote_its_status_and_not_after_a_write_of_the_coordinator()
+ {
     let exchange = exchange_with_report();
     write(&exchange, vec![with_status(6, &state("mounted"))], with_status(6, &state("mounted")));
     let mut more = state("mounted");
@@ -127,7 +128,8 @@ fn an_object_whose_status_and_finalizers_were_overwritten_gets_its_finalizer_and
 }
 
 #[test]
-fn an_object_whose_status_was_overwritten_before_the_api_answered_the_coordinators_write_is_sent_again() {
+fn an_object_whose_status_was_overwritten_before_the_api_answered_the_coordinators_write_is_sent_again()
+ {
     let exchange = exchange_with_report();
     let meanwhile = vec![with_status(6, &state("mounted")), with_status(7, &state("other-hand"))];
     write(&exchange, meanwhile, with_status(6, &state("mounted")));
@@ -335,7 +337,8 @@ fn the_coordinator_removes_a_finalizer_only_after_the_node_has_disconnected() {
 }
 
 #[test]
-fn the_coordinator_removes_finalizers_only_for_nodes_that_the_system_configuration_calls_computes() {
+fn the_coordinator_removes_finalizers_only_for_nodes_that_the_system_configuration_calls_computes()
+{
     let exchange = Exchange::default();
     exchange.replace_mounts(vec![unmounting(5, true, &state("unmounted"))]);
     assert!(!is_released(&exchange));
@@ -364,7 +367,8 @@ fn an_unmounted_status_is_retracted_before_a_node_mounts_again() {
 }
 
 #[test]
-fn an_object_whose_retraction_the_api_refuses_is_not_sent_and_the_synced_message_does_not_wait_for_it() {
+fn an_object_whose_retraction_the_api_refuses_is_not_sent_and_the_synced_message_does_not_wait_for_it()
+ {
     let exchange = exchange_with_session(with_status(5, &state("unmounted")), vec![pinned()]);
     assert!(sent_messages(&exchange).is_empty());
     let key = Key::new("n1", "a");
@@ -377,11 +381,7 @@ fn an_object_whose_retraction_the_api_refuses_is_not_sent_and_the_synced_message
 fn a_node_gets_the_stored_statuses_of_a_job_only_after_it_was_sent_all_objects_of_the_node() {
     let exchange = exchange_with_session(mount("n1", "a", 1, 5), vec![pinned()]);
     let all = |_: &_| true;
-    assert_eq!(
-        exchange.job_mounts("n1", 1, all),
-        None,
-        "the object of the node was not sent yet"
-    );
+    assert_eq!(exchange.job_mounts("n1", 1, all), None, "the object of the node was not sent yet");
     sent_messages(&exchange);
     exchange.apply_mount(with_status(6, &state("mounted")));
     let mounts = exchange.job_mounts("n1", 1, all).unwrap();

@@ -1,4 +1,4 @@
-//! S2: coordinators crash, pause, restart without memory, or come too late.
+//! S2: coordinators crash, pause, restart without memory, or act after another coordinator has taken over.
 
 use api::ContainerRunPhase as Phase;
 
