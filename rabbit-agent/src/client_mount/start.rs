@@ -243,8 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn mount_points_of_an_object_for_another_node_are_kept_and_those_of_another_kubernetes_namespace_are_not()
-     {
+    fn mount_points_are_kept_for_another_spec_node_but_not_for_another_kubernetes_namespace() {
         let mut mount = samples::client_mount(1);
         mount.spec.node = "rabbit-2".into();
         assert_eq!(points_for(mount).unwrap().len(), 3);

@@ -86,8 +86,7 @@ fn write(exchange: &Exchange, before: Vec<MountObject>, answer: MountObject) {
 }
 
 #[test]
-fn an_object_is_sent_again_after_another_client_overwrote_its_status_and_not_after_a_write_of_the_coordinator()
- {
+fn an_object_is_sent_again_after_another_client_but_not_the_coordinator_wrote_its_status() {
     let exchange = exchange_with_report();
     write(&exchange, vec![with_status(6, &state("mounted"))], with_status(6, &state("mounted")));
     let mut more = state("mounted");
@@ -128,8 +127,7 @@ fn an_object_whose_status_and_finalizers_were_overwritten_gets_its_finalizer_and
 }
 
 #[test]
-fn an_object_whose_status_was_overwritten_before_the_api_answered_the_coordinators_write_is_sent_again()
- {
+fn an_object_whose_status_was_overwritten_before_the_answer_to_a_write_is_sent_again() {
     let exchange = exchange_with_report();
     let meanwhile = vec![with_status(6, &state("mounted")), with_status(7, &state("other-hand"))];
     write(&exchange, meanwhile, with_status(6, &state("mounted")));
@@ -337,8 +335,7 @@ fn the_coordinator_removes_a_finalizer_only_after_the_node_has_disconnected() {
 }
 
 #[test]
-fn the_coordinator_removes_finalizers_only_for_nodes_that_the_system_configuration_calls_computes()
-{
+fn finalizers_are_removed_only_for_nodes_that_the_system_configuration_calls_computes() {
     let exchange = Exchange::default();
     exchange.replace_mounts(vec![unmounting(5, true, &state("unmounted"))]);
     assert!(!is_released(&exchange));
@@ -367,8 +364,7 @@ fn an_unmounted_status_is_retracted_before_a_node_mounts_again() {
 }
 
 #[test]
-fn an_object_whose_retraction_the_api_refuses_is_not_sent_and_the_synced_message_does_not_wait_for_it()
- {
+fn an_object_whose_retraction_the_api_refuses_is_not_sent_and_does_not_delay_the_synced_message() {
     let exchange = exchange_with_session(with_status(5, &state("unmounted")), vec![pinned()]);
     assert!(sent_messages(&exchange).is_empty());
     let key = Key::new("n1", "a");

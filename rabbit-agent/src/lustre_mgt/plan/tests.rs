@@ -233,8 +233,7 @@ fn a_deleted_object_gives_out_no_name_and_erases_withdrawn_names() {
 /// A later job must not get a name that is still on a target, unless the target is removed together
 /// with the name's owner.
 #[test]
-fn a_name_is_removed_together_with_its_target_if_the_claim_is_of_the_targets_owner_or_the_object_is_deleted()
- {
+fn a_name_goes_with_its_target_if_the_targets_owner_made_the_claim_or_the_object_is_deleted() {
     let status = json!({"fsNameNext": "aaaaaaac", "claimList":
         status_claims(&[("own", "aaaaaaaa"), ("other", "a; rm x")])});
     let mut object = mgt(&json!({}), status);
