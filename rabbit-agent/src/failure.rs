@@ -15,8 +15,9 @@ use crate::{
 pub const INSUFFICIENT: &str = "insufficient capacity available";
 
 impl From<&BlockStorageError> for Failure {
-    /// A missing SystemConfiguration may be created later, and its creation wakes the object: so this failure waits.
-    /// Every other error waits for a change by the author of the object.
+    /// A missing SystemConfiguration may be created later, and its creation wakes the object: so the object waits for
+    /// it. An error about fence requests lasts until an administrator acts; every other error lasts until the author of
+    /// the object changes the object.
     fn from(error: &BlockStorageError) -> Self {
         match error {
             BlockStorageError::Access {
