@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_owner_s_text_omits_what_only_an_operator_can_do() {
+    fn the_text_for_the_owner_omits_remedies_that_only_administrators_can_apply() {
         let full = Rejection::TooFewDrives {
             requested: 8,
             usable: 1,

@@ -57,7 +57,7 @@ fn dangerous_flags_stop_the_start() {
 }
 
 #[test]
-fn another_controller_is_rejected() {
+fn a_controller_other_than_node_is_rejected() {
     let error = parsed(&["-controller", "storage"]).unwrap_err();
     assert!(error.contains("nnf-controller-manager"), "{error}");
 }

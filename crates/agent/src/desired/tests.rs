@@ -259,7 +259,7 @@ fn objects_of_other_nodes_are_refused() {
 }
 
 #[test]
-fn objects_without_mounts_uid_or_known_state_are_refused() {
+fn objects_without_mounts_uid_or_known_desired_state_are_refused() {
     let refused = |change: fn(&mut ClientMount)| {
         let mut object = compute_xfs();
         change(&mut object);

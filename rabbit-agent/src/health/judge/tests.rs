@@ -211,7 +211,7 @@ fn a_drive_is_hot_until_it_is_well_below_the_threshold() {
 }
 
 #[test]
-fn conditions_of_an_unread_drive_stay() {
+fn conditions_of_a_drive_that_the_check_did_not_read_stay() {
     let mut rabbit = Rabbit::well();
     rabbit.check();
     rabbit.warm(75);

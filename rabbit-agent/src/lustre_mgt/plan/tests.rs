@@ -94,7 +94,7 @@ fn after_the_last_possible_name_the_first_possible_name_is_given_out() {
 }
 
 #[test]
-fn the_first_name_is_that_of_the_config_map_which_gets_the_next_name_before_the_status() {
+fn the_first_name_comes_from_the_config_map_and_the_next_name_is_written_to_it_first() {
     let spec = json!({"fsNameStart": "aaaaaaaa", "claimList": claims(&["one"])});
     let mut object = mgt(&spec, Value::Null);
     let (done, left) = settle(&mut object, Some(published(Some("cccccccc"))));

@@ -217,7 +217,7 @@ fn slots_with_a_printed_label_have_this_label_and_other_slots_have_free_numbers(
 }
 
 #[test]
-fn fields_of_other_writers_stay() {
+fn fields_that_other_programs_write_stay() {
     let before = NnfNodeStatus {
         fenced: true,
         lnet_nid: "10.0.0.1@tcp".into(),
