@@ -14,7 +14,7 @@ use crate::{data::errno_of, journal::Time, mover::Mover};
 /// Time between checkpoints.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// Name of the marker: an empty file whose ctime reads the destination's clock.
+/// Name of the marker: an empty file whose ctime is the time by the destination's clock.
 fn marker_name(mover: &Mover) -> String {
     mover.temporary(0)
 }
@@ -54,7 +54,8 @@ pub(crate) fn start_thread(mover: &Arc<Mover>, marker: File, threads: usize) {
             }
         }
     };
-    // Without this thread, a run after a loss of power copies everything again.
+    // An error is ignored: without this thread, the copy is complete too, but a run after a loss of power copies
+    // everything again.
     let _ = thread::Builder::new().name("checkpoints".to_owned()).spawn(take_checkpoints);
 }
 

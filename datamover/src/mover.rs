@@ -33,7 +33,7 @@ pub(crate) struct Mover {
     pub(crate) threads: Threads,
     /// Number for the next large file's temporary name.
     pub(crate) next_large: AtomicU64,
-    /// Whether copy_file_range(2) works from this source to this destination; true until a call says otherwise.
+    /// Whether copy_file_range(2) works from this source to this destination; true until a call fails.
     pub(crate) copies_ranges: AtomicBool,
     pub(crate) is_within_one_file_system: bool,
     is_over: AtomicBool,
@@ -47,7 +47,7 @@ pub(crate) struct Mover {
 pub(crate) struct Worker {
     /// Slot of the thread in the journal, and its number in temporary names.
     pub(crate) slot: u16,
-    /// For data that copy_file_range(2) cannot copy.
+    /// Buffer for data that copy_file_range(2) cannot copy.
     pub(crate) buffer: Vec<u8>,
     /// The folder that the journal records for the slot.
     pub(crate) noted: Option<Vec<u8>>,

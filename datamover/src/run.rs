@@ -50,8 +50,8 @@ pub fn main() -> ExitCode {
     std::process::exit(0)
 }
 
-/// Ends the process when a thread panics: the other threads would wait for its work forever. The agent then starts a
-/// process that continues the movement.
+/// Ends the process when a thread panics: the other threads would wait forever for the work that the thread had taken.
+/// The agent then starts a process that continues the movement.
 fn exit_when_a_thread_panics() {
     let print_panic = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -195,7 +195,7 @@ fn run(mover: &Arc<Mover>, source: Source, target: File, layout: &Layout) {
 /// Puts the first work into the queue.
 fn queue_first(mover: &Arc<Mover>, source: Source, target: File, layout: &Layout) {
     let name = layout.name.as_deref().and_then(|name| CString::new(name).ok());
-    // Fills the field `source` of a folder that is never read.
+    // Fills the field `source` of a folder whose source is never read.
     let placeholder = || target.try_clone();
     // The queue is empty, so that the push does not fail.
     let push = |work| drop(mover.queue.push(work));

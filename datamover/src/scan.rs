@@ -39,8 +39,8 @@ pub(crate) fn count(mover: &Mover, directory: &File) -> Total {
     total.total
 }
 
-/// Maximum number of files with several names that are recognised by a further name. Of more such files, every
-/// name counts as a file.
+/// Maximum number of files with several names that are counted only once. Of further such files, every name counts as a
+/// file.
 const MAX_LINKED: usize = 200_000;
 
 #[derive(Default)]

@@ -40,7 +40,8 @@ pub(crate) fn count(mover: &Arc<Mover>, source: &Source) {
 }
 
 fn check_space(mover: &Mover) {
-    // Earlier runs may have copied a part already. Copies within a file system may share blocks.
+    // The free space cannot be compared with the size of the source: earlier runs may have copied a part already, and
+    // copies within a file system may share blocks.
     if mover.resume.is_some() || mover.is_within_one_file_system {
         return;
     }

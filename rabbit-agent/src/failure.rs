@@ -15,8 +15,9 @@ use crate::{
 pub const INSUFFICIENT: &str = "insufficient capacity available";
 
 impl From<&BlockStorageError> for Failure {
-    /// A missing SystemConfiguration may be created later, and its creation wakes the object: so this failure waits.
-    /// Every other error waits for a change by the author of the object.
+    /// A missing SystemConfiguration may be created later, and its creation wakes the object: so the object waits for
+    /// it. An error about fence requests lasts until an administrator acts; every other error lasts until the author of
+    /// the object changes the object.
     fn from(error: &BlockStorageError) -> Self {
         match error {
             BlockStorageError::Access {
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_owner_s_text_omits_what_only_an_operator_can_do() {
+    fn the_text_for_the_owner_omits_remedies_that_only_administrators_can_apply() {
         let full = Rejection::TooFewDrives {
             requested: 8,
             usable: 1,
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_compute_that_may_yet_be_configured_is_not_fatal() {
+    fn an_error_about_a_compute_that_may_be_configured_later_is_not_fatal() {
         let rabbit = "rabbit-1".parse().unwrap();
         let access = |source| BlockStorageError::Access { index: 0, place: 1, source };
         let waiting = Failure::from(&access(ChassisError::NoSystemConfiguration { rabbit }));

@@ -18,7 +18,7 @@
 //! * The agent sends no write that changes nothing, and its own writes do not wake it.
 //! * The agent reports namespaces that belong to no object, and never deletes them.
 //!
-//! # Containers and packages
+//! # Containers and job packages
 //! * Fields of a NodeContainers become arguments of podman, never a line for a shell (`container/arguments.rs`).
 //! * The agent looks only at pods whose labels have the uid of an object in its cache, and removes these pods only with
 //!   the object.

@@ -176,7 +176,7 @@ impl Pass {
     }
 
     /// Adds the result of the pass's writes. The agent retries a failed write even if the API says that the object is
-    /// gone: only the watch decides that.
+    /// gone: for the agent, an object is gone only once the watch says so.
     #[must_use]
     pub fn with_result(mut self, writes: Result<(), WriteError>) -> Self {
         let Err(error) = writes else { return self };

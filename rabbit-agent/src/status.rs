@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn clones_share_readiness() {
+    fn clones_of_the_status_share_its_readiness() {
         let status = AgentStatus::default();
         let other = status.clone();
         assert!(!other.is_ready());

@@ -63,7 +63,7 @@ fn dangerous_flags_stop_the_start() {
 }
 
 #[test]
-fn version_is_one_line() {
+fn the_version_command_prints_one_line() {
     for line in ["--version", "version"] {
         let (code, text) = agent(&[line], &[]);
         assert_eq!((code, text.lines().count()), (Some(0), 1), "{text}");

@@ -102,7 +102,7 @@ impl Failure {
         failure
     }
 
-    /// Returns the failure as `status.error` of an object for which this is the only failure.
+    /// Returns the failure as `status.error` of an object that has no other failure.
     pub fn to_resource_error(&self, node: &str, context: &str) -> ResourceError {
         let context = if context.is_empty() { String::new() } else { format!("{context}: ") };
         ResourceError {

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn boot_time_is_found_among_the_other_lines() {
+    fn boot_time_is_found_among_the_other_lines_of_proc_stat() {
         assert_eq!(
             boot_time("cpu  1 2 3\nctxt 7\nbtime 1763640000\nprocesses 9\n"),
             Some(1_763_640_000)

@@ -13,8 +13,8 @@
 //! * The agent reports the failure of each mount; a mount that fails does not stop the others.
 //!
 //! # Assumptions
-//! The agent runs as root in the mount namespace that jobs see. It receives only the objects of this node; it checks
-//! all other contents of an object.
+//! The agent runs as root in the mount namespace that jobs see. It receives only the objects of this node. It trusts no
+//! field of an object, and checks each field that it uses.
 
 pub mod clean_up;
 pub mod coordinator;

@@ -256,8 +256,8 @@ fn event_of(message: Message) -> Option<LinkEvent> {
 fn end(status: &Status, connected_for: Option<Duration>) -> End {
     match status.code() {
         // The coordinator refuses this agent because a newer agent of this node is connected: a retry is useless. After
-        // all other refusals a retry may succeed, when an administrator has edited the system's layout or certificates,
-        // or when the connection of the previous boot has ended.
+        // all other refusals a retry may succeed, when an administrator has edited the SystemConfiguration or the
+        // certificates, or when the connection of the previous boot has ended.
         Code::Aborted | Code::FailedPrecondition => End::Refused(status.message().to_owned()),
         // The transport sets these codes, not the coordinator.
         Code::Unknown | Code::Unavailable | Code::Cancelled => {

@@ -169,7 +169,7 @@ impl ReceivedMount {
         let mut paths: Vec<_> =
             units.into_iter().flat_map(MountUnits::mount_points).cloned().collect();
         for (index, info) in object.spec.mounts.iter().enumerate() {
-            // A mount whose path is unknown needs no entry: the clean-up unmounts it.
+            // No path is returned for a mount whose path is unknown: the clean-up unmounts it.
             let is_settled = |units: &MountUnits| {
                 units.mounts.get(index).is_some_and(Result::is_ok) || units.has_unknown_path(index)
             };

@@ -17,9 +17,9 @@ use crate::{
 pub fn status(node: &NodeName, outcome: &Outcome) -> ClientMountStatus {
     let state = outcome.goal.state();
     let is_ready = |mount: &MountOutcome| *mount == MountOutcome::Ready;
-    // Flux and the Go controllers read only these entries. Once all entries say unmounted and ready, they take away the
-    // access to the devices. A mount of an earlier version of the object has no entry: while such a mount exists, all
-    // entries are reported as not ready.
+    // Of the status, Flux and the Go controllers read only the entries for the mounts. Once all entries say unmounted
+    // and ready, the controllers withdraw the access to the devices. A mount of an earlier version of the object has no
+    // entry: while such a mount exists, all entries are reported as not ready.
     let has_old_mount = outcome.goal == Goal::Unmounted
         && !outcome.failures.is_empty()
         && outcome.mounts.iter().all(is_ready);

@@ -139,8 +139,8 @@ impl TargetsInUse {
     }
 
     /// Records that an object is mounted, so that it keeps its paths until they are released. Does nothing if another
-    /// object got one of these paths while the agent was mounting: nothing would tell the other object that it lost the
-    /// path again.
+    /// object got one of these paths while the agent was mounting: otherwise the other object would lose the path again
+    /// without notice.
     pub fn set_mounted(&mut self, uid: &str) {
         if self.conflict(uid).is_some() {
             return;

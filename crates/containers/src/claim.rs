@@ -7,9 +7,10 @@
 //! an action on the rabbits ─ the claim, read again ─► done, or left to the coordinator that has the claim now
 //! ```
 //! A coordinator acts on a run only under a claim that the API has stored. Each new claim on a run has a higher epoch.
-//! Each attempt has a higher number than the attempts before it, which may have left containers behind. Three checks
-//! stop a coordinator that was away and has not noticed that another coordinator took over: it acts for at most 20 s
-//! after it last renewed its Lease, the API refuses its writes, and it reads its claim again before it acts.
+//! Each attempt has a higher number than the attempts before it, so that containers which an earlier attempt left
+//! behind are recognised. Three checks stop a coordinator that was away and has not noticed that another coordinator
+//! took over: it acts for at most 20 s after it last renewed its Lease, the API refuses its writes, and it reads its
+//! claim again before it acts.
 //!
 //! # Guarantees
 //! * Nothing is created for a run before its claim and its phase are stored in the API.

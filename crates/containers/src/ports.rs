@@ -84,8 +84,8 @@ pub fn choose(
     Ok(chosen)
 }
 
-/// Returns whether the ports of an entry may be given to another requester: the ports have cooled down, or
-/// their workflow is gone.
+/// Returns whether the ports of an entry may be given to another requester: the cool-down after the release of the
+/// ports is over, or their workflow is gone.
 #[must_use]
 pub fn is_free(
     entry: &NnfPortManagerAllocation,

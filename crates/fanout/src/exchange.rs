@@ -50,7 +50,8 @@ struct State {
     waiting_sessions: ReadQueue<String>,
     /// Names of rabbits and computes; `None` while unknown.
     nodes: Option<Nodes>,
-    /// Nodes that wait for a job: their session is notified of every change of their objects, also of a changed status.
+    /// Nodes on which a script waits for a job's mounts: the session of such a node is notified of every change of the
+    /// node's objects, also of a changed status.
     job_watchers: BTreeSet<String>,
     /// Messages of failures that were logged since the last successful request.
     logged: BTreeSet<String>,
@@ -71,10 +72,10 @@ impl State {
 /// The nodes of the system by kind. If a node is in neither set, its kind is unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Nodes {
-    /// Names of nodes that the system's layout or the agent's hello message calls rabbits. The agents of rabbits
+    /// Names of nodes that the SystemConfiguration or the agent's hello message calls rabbits. The agents of rabbits
     /// write the status of their objects themselves.
     pub rabbits: BTreeSet<String>,
-    /// Names of nodes that the system's layout calls computes; no rabbit is among them.
+    /// Names of nodes that the SystemConfiguration calls computes; no rabbit is among them.
     pub computes: BTreeSet<String>,
 }
 

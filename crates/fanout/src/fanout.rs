@@ -146,7 +146,7 @@ impl Fanout {
         change
     }
 
-    /// Removes a ClientMount that is gone. A late deletion does not remove a newer object of the same name.
+    /// Removes a ClientMount that is gone. If a newer object of the same name is known already, it stays.
     pub(crate) fn remove_mount(&mut self, key: &Key, uid: &str) {
         if self.entry(key).is_none_or(|known| known.object.version.uid != uid) {
             return;

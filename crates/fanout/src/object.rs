@@ -120,7 +120,7 @@ impl MountObject {
     /// generation that the node reported on: a patch names the resourceVersion, and the writer drops a status for
     /// another generation. Second, before a coordinator sends a node an object that may be mounted, the coordinator
     /// replaces a status that says "unmounted". An agent in direct mode (without a coordinator) replaces it too, and so
-    /// does the Go daemon, the predecessor of Warren's agent. So the object cannot be mounted while the status says
+    /// does the Go daemon that Warren's agent replaces. So the object cannot be mounted while the status says
     /// "unmounted".
     pub(crate) fn is_provably_unmounted(&self) -> bool {
         self.version.deleting
@@ -221,7 +221,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn of_two_versions_of_one_object_the_one_with_the_smaller_revision_is_older() {
+    fn of_two_versions_of_one_object_the_one_with_the_smaller_resource_version_is_older() {
         assert!(mount("n1", "a", 1, 9).older_than(&mount("n1", "a", 1, 10)));
         assert!(!mount("n1", "b", 1, 9).older_than(&mount("n1", "a", 1, 10)));
     }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// One line.
+/// One line: progress, or the end of the movement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Report {

@@ -66,7 +66,7 @@ async fn attempt(
             unpack(&archive, &content, limit, stop.clone())?;
             fs::remove_file(&archive).map_err(write_error(&archive))?;
         }
-        // The file may be a program that containers execute.
+        // The file gets the permission to be executed, because it may be a program that containers run.
         None => {
             let everybody = fs::Permissions::from_mode(0o555);
             fs::set_permissions(&archive, everybody).map_err(write_error(&archive))?;

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn final_failures_are_reported_first_then_failed_attempts() {
+    fn a_final_failure_is_reported_before_a_failed_attempt_that_is_retried() {
         let all = [package("a"), package("b"), package("c")];
         let progress = |states: &[(&str, Presence)]| report(&all, &observed(states));
         let (there, fetched) = (Presence::InPlace, Presence::Fetched { trouble: None });

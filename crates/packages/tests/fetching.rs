@@ -213,7 +213,7 @@ async fn a_wrong_digest_is_reported_with_the_expected_digest_and_not_retried_for
 }
 
 #[tokio::test]
-async fn a_file_that_is_longer_than_the_field_size_is_refused() {
+async fn a_file_with_more_bytes_than_its_profile_says_is_refused() {
     let announced = FileServer::new(|_, stream| give(stream, 1 << 40, DATA));
     let unannounced = FileServer::new(|_, stream| {
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n");
@@ -232,7 +232,7 @@ async fn a_file_that_is_longer_than_the_field_size_is_refused() {
 }
 
 #[tokio::test]
-async fn redirects_are_followed_at_most_5_times_and_only_to_servers() {
+async fn redirects_are_followed_at_most_5_times_and_only_to_http_servers() {
     let server = FileServer::serving(DATA);
     let to = server.url();
     let first =

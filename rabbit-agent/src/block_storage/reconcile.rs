@@ -258,8 +258,9 @@ fn all_done(what: &str, ids: &BTreeSet<AllocationId>, results: &[Outcome]) -> Re
     combined(&failures).map_or(Ok(()), Err)
 }
 
-/// Writes the object as the owner of namespaces that lost their entry in the ledger: once the object is gone, no object
-/// would name their owner, and the namespaces would stay for ever. Returns the allocations that have such namespaces.
+/// Records the object again as the owner of namespaces that lost their entry in the ledger: once the object is gone, no
+/// object would name their owner, and the namespaces would stay for ever. Returns the allocations that have such
+/// namespaces.
 async fn adopt(
     context: &Context,
     view: &BlockStorageView,
@@ -295,8 +296,8 @@ async fn inventory(context: &Context) -> Result<Observed, Failure> {
     inventory.map(|converged| converged.observed).map_err(|error| Failure::of_convergence(&error))
 }
 
-/// Returns the object's allocations that have an entry in a ledger, even if the namespace itself is gone from the
-/// drive: its entry would outlive the object.
+/// Returns the object's allocations that have an entry in a ledger. An allocation counts even if its namespace is gone
+/// from the drive: otherwise the entry would outlive the object.
 fn owned(seen: &Observed, owner: ObjectUid) -> impl Iterator<Item = AllocationId> {
     let owners =
         seen.namespaces.iter().map(|namespace| &namespace.owner).chain(seen.vanished.values());

@@ -94,9 +94,9 @@ impl Cached for NnfNodeStorage {
 impl Cached for ClientMount {
     reconciled!(client_mounts, ClientMount);
 
-    /// Wakes the clean-up of a ClientMount that disappeared, or was replaced by another object of its name, while
-    /// it carried the agent's finalizer. Without the finalizer nothing was mounted, but mount points were
-    /// reserved for the object.
+    /// If a ClientMount disappeared, or was replaced by another object of its name, while it carried the agent's
+    /// finalizer: wakes the pass that removes its mounts. Without the finalizer nothing was mounted, but mount points
+    /// were reserved for the object.
     fn wakes(cache: &mut Cache, change: &Change<Self>) -> Vec<Wake> {
         let mut wakes = Vec::new();
         if let Some(object) = change.object() {

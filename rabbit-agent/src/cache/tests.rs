@@ -43,7 +43,7 @@ fn a_status_of_this_agent_wakes_waiting_objects_but_not_its_own_object() {
 
 /// After a restart the agent mounts a Lustre target as soon as its devices are known again; an XFS needs no work then.
 #[test]
-fn a_ready_lustre_target_wakes_when_its_devices_are_known() {
+fn a_ready_lustre_target_is_woken_when_its_devices_are_known() {
     for (kind, woken) in [("lustre", 1), ("xfs", 0)] {
         let mut cache = cache();
         let mut made = samples::node_storage(1, kind);
@@ -80,7 +80,7 @@ fn a_device_event_wakes_lustre_targets_that_serve() {
 }
 
 #[test]
-fn a_client_mount_that_disappears_with_our_finalizer_is_cleaned_up() {
+fn the_mounts_of_a_client_mount_that_disappears_with_the_agents_finalizer_are_removed() {
     let mut cache = cache();
     let mut mount = samples::client_mount(1);
     mount.metadata.finalizers = Some(vec![finalizer::CLIENT_MOUNT.into()]);
@@ -92,7 +92,7 @@ fn a_client_mount_that_disappears_with_our_finalizer_is_cleaned_up() {
 }
 
 #[test]
-fn a_client_mount_without_our_finalizer_needs_no_clean_up() {
+fn a_client_mount_that_disappears_without_the_agents_finalizer_has_no_mounts_to_remove() {
     let mut cache = cache();
     let mount = samples::client_mount(1);
     cache.apply(Event::Applied(Ok(mount.clone())));
@@ -101,7 +101,7 @@ fn a_client_mount_without_our_finalizer_needs_no_clean_up() {
 }
 
 #[test]
-fn a_client_mount_deleted_without_our_finalizer_frees_its_mount_points() {
+fn a_client_mount_deleted_without_the_agents_finalizer_frees_its_mount_points() {
     let mut cache = cache();
     let mount = samples::client_mount(1);
     let let_go = Wake::Deleted(mount.name_any(), mount.uid().unwrap());
@@ -168,7 +168,7 @@ fn a_client_mount_may_be_mounted_unless_its_status_denies_it() {
 
 /// A request for logs is an annotation; no other annotation wakes the object.
 #[test]
-fn a_request_for_logs_wakes_once_and_its_answer_does_not() {
+fn a_request_for_logs_wakes_its_object_once_and_the_answer_does_not_wake_it() {
     let request_version = |version: u32, annotation: &str, at: &str, answered: Option<&str>| {
         let object: NodeContainers = serde_json::from_value(serde_json::json!({
             "metadata": {"name": "w", "namespace": "rabbit-1", "annotations": {annotation: at}},

@@ -88,9 +88,9 @@ pub(super) async fn add_links(
             pass.failures
                 .extend(problems.into_iter().map(|why| format!("{}: {why}", describe(object))));
             if !all_known {
-                // The missing computes have access, so their ClientMounts may still be created, unless their jobs use
-                // none. Central controllers create the computes' ClientMounts within 2 s of the rabbit's, and the job
-                // looks for its link once PreRun is ready.
+                // The missing computes have access, so ClientMounts for them may still be created: central controllers
+                // create the computes' ClientMounts, if the job needs any, within 2 s of the rabbit's. The job looks
+                // for its link once PreRun is ready.
                 pass.retry = pass.retry.min(Retry::Soon);
             }
         }

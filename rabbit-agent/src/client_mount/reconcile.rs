@@ -127,7 +127,8 @@ fn record_result(object: &ClientMount, outcome: &Outcome, pass: &mut Pass) {
     }
 }
 
-/// Logs unreadable mounts once, when the object disappears: until then a later pass may be able to read them.
+/// Logs why the agent unmounted without the profile, or without some of the profile's lines. Does so only once, when
+/// the object disappears: until then a later pass may be able to read the profile and run the lines.
 fn log_unreadable(object: &ClientMount, outcome: &Outcome) {
     if let Some(text) = report::unreadable(outcome) {
         log::warn!("{}: {text}", describe(object));

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_for_another_node_is_kept_and_a_foreign_namespace_ignored() {
+    fn mount_points_are_kept_for_another_spec_node_but_not_for_another_kubernetes_namespace() {
         let mut mount = samples::client_mount(1);
         mount.spec.node = "rabbit-2".into();
         assert_eq!(points_for(mount).unwrap().len(), 3);

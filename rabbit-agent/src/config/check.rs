@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_are_valid_and_storage_allows_every_root() {
+    fn default_options_are_valid_and_mounts_are_allowed_beneath_every_root() {
         let config = check(&["--index-root", "/mnt/index"]).unwrap();
         // The agent mounts Lustre targets beneath the first directory.
         assert_eq!(config.rabbit.site.roots.to_string(), "/mnt/nnf or /mnt/tmp");

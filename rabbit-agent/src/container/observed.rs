@@ -228,8 +228,9 @@ fn observe_container(
     let state = match reported.status.as_str() {
         running if is_running(running) => ContainerState::Running,
         "created" | "configured" | "initialized" => ContainerState::Created,
-        // After a reboot podman reports "exited" without an end time. The end of a container that ran only briefly may
-        // lie just before its start, because podman takes the two times from different clocks.
+        // After a reboot podman reports "exited" without an end time, which reads as a time before 1970. A comparison
+        // with the start time would be wrong: the end of a container that ran only briefly may lie just before its
+        // start, because podman takes the two times from different clocks.
         _ if reported.finished_at < Timestamp::UNIX_EPOCH => ContainerState::Lost,
         _ => ContainerState::Ended {
             code: reported.exit_code,

@@ -103,8 +103,8 @@ impl FencedNamespaces {
     }
 }
 
-/// The fenced node, and the hosts that are in the slots now. The drives' ledgers may be older: they name the hosts as
-/// these were when they got access.
+/// The fenced node, and the hosts that are in the slots now. The ledgers of the drives may name another host or slot:
+/// they have the name and the slot that a host had when it got access.
 #[derive(Debug)]
 pub(super) struct Hosts {
     pub(super) target: NodeName,

@@ -248,7 +248,8 @@ impl Fencer {
         }
     }
 
-    /// Returns the files of the nodes on which no work runs yet, without files whose work failed.
+    /// Returns the files of the nodes on which no work runs yet, without requests that could not be answered or
+    /// deleted.
     fn by_node<T>(&self, files: BTreeMap<FileName, T>) -> BTreeMap<NodeName, Vec<(FileName, T)>> {
         let mut by_node: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for (name, content) in files {

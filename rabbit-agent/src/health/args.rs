@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_compute_has_one_link() {
+    fn a_compute_with_two_links_is_rejected() {
         let args = |links: &[&str]| HealthArgs {
             drive_check: Duration::ZERO,
             link_check: Duration::from_secs(5),

@@ -62,8 +62,8 @@ enum Coverage {
 
 impl Judgement {
     /// Adds the drives that earlier checks saw and that are missing now: no other record names a drive without
-    /// namespaces. Drives that cannot be read keep their known names. After a restart, the agent knows neither the
-    /// missing drives nor the names.
+    /// namespaces. A drive that cannot be read keeps the slot, label, serial number, model and firmware that an earlier
+    /// check read. An agent that has just started has made no earlier check, so it adds nothing.
     #[must_use]
     pub fn with_missing(&self, mut observed: Observed) -> Observed {
         for drive in observed.drives.iter_mut().filter(|drive| drive.fault.is_some()) {

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_check_is_due_on_request_or_in_time() {
+    async fn a_check_is_due_on_request_and_at_its_time() {
         let computes = BTreeMap::new();
         let health =
             HealthState { every: Some(Duration::from_millis(20)), ..HealthState::default() };

@@ -26,7 +26,7 @@ use super::HealthState;
 /// within milliseconds, and a chassis that powers up causes thousands.
 const GATHER: Duration = Duration::from_millis(100);
 /// Size of the receive buffer in bytes, for some thousand events: a chassis that powers up has eighteen drives, and
-/// each drive has as many functions.
+/// each drive has eighteen functions.
 const BUFFER: usize = 8 << 20;
 
 /// Requests a check whenever a device event comes. Runs until the process ends.

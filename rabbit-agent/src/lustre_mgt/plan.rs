@@ -58,8 +58,8 @@ impl fmt::Display for Work {
 pub enum Action {
     WriteStatus(Box<NnfLustreMgtStatus>),
     Publish(FsName),
-    /// Erase the name, then remove the claim from the status. If [`goes_with_target`] is true of the claim, it is
-    /// removed even if the erasure fails.
+    /// Erase the name, then remove the claim from the status. If [`goes_with_target`] is true of the claim, the claim
+    /// is removed even if the erasure fails.
     Erase(NnfLustreMgtStatusClaim),
     /// Run the commands, then write their result into the status.
     Run(NnfLustreMgtSpecCommand),

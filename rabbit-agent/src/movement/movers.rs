@@ -165,8 +165,8 @@ impl Movers {
         }
         let worker = self.run(owner, order).inspect_err(|_| {
             if is_copy {
-                // The copy did not start. If this write fails, the status shows one restart too many; nothing else
-                // depends on it.
+                // The copy did not start, so the earlier number of starts is written again. If this write fails, the
+                // status shows one restart too many; nothing else depends on the number.
                 let _ = record.set_starts(starts);
             }
         })?;

@@ -188,8 +188,8 @@ fn bytes(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// Returns a warning if the LNet address in the status is not an address of the node. The address stays in the status:
-/// management targets were formatted with it, and the node may get it again.
+/// Returns a warning if the status has an LNet address and the node's present addresses are unknown. The address stays
+/// in the status: management targets were formatted with it, and the node may get it again.
 pub fn unknown_nid(before: &NnfNodeStatus, facts: &storage::health::Facts) -> Option<String> {
     (facts.nids.is_empty() && !before.lnet_nid.is_empty()).then(|| {
         format!(

@@ -25,7 +25,7 @@ fn notes(args: &[&str], environment: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn the_usual_command_line_is_accepted() {
+fn the_command_line_of_nnf_node_managers_daemon_set_is_accepted() {
     let args = ["--controller=node", "--deleteUnknownVolumes", "--replaceMissingVolumes"];
     parsed(&args).unwrap().node_manager.check(false).unwrap();
     let notes = notes(&args, &["NNF_POD_IP", "ENVIRONMENT", "PATH"]);
@@ -34,7 +34,7 @@ fn the_usual_command_line_is_accepted() {
 }
 
 #[test]
-fn flags_switched_off_cause_no_note() {
+fn flags_that_are_switched_off_cause_no_log_line() {
     let args = ["-deleteUnknownVolumes=false", "-leader-elect=0", "-purge=false", "-mock=F"];
     parsed(&args).unwrap().node_manager.check(false).unwrap();
     assert!(notes(&args, &["NNF_NODE_NAME", "NNF_POD_NAME", "RABBIT_NODE"]).is_empty());
@@ -57,7 +57,7 @@ fn dangerous_flags_stop_the_start() {
 }
 
 #[test]
-fn another_controller_is_rejected() {
+fn a_controller_other_than_node_is_rejected() {
     let error = parsed(&["-controller", "storage"]).unwrap_err();
     assert!(error.contains("nnf-controller-manager"), "{error}");
 }
@@ -91,7 +91,7 @@ fn the_drive_check_period_falls_back_to_nnf_drive_monitor_period() {
 }
 
 #[test]
-fn our_variables_win_over_those_of_nnf_node_manager() {
+fn warrens_variables_win_over_those_of_nnf_node_manager() {
     let command = |set: &[&str]| {
         let command =
             with_node_manager_environment(config::Args::command(), |name| set.contains(&name));

@@ -1,8 +1,8 @@
 //! Turns a `NnfNodeStorageSpec` of type `lustre` into Lustre targets.
 //!
-//! The names are the ones that nnf-node-manager uses, so that each of the two agents finds targets that the other made:
-//! the pool `pool-<uid of the NnfStorage>-<type>-<index>`, in the pool a dataset named after the type, and the mount
-//! point `<first mount root>/<uid>-<type>-<index>`.
+//! The names are the ones that nnf-node-manager uses, so that this agent finds targets that nnf-node-manager made, and
+//! the reverse: the pool `pool-<uid of the NnfStorage>-<type>-<index>`, in the pool a dataset named after the type, and
+//! the mount point `<first mount root>/<uid>-<type>-<index>`.
 
 #[cfg(test)]
 mod tests;

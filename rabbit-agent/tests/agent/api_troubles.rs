@@ -61,7 +61,7 @@ async fn check_recovery_from_refusal(
 }
 
 #[tokio::test]
-async fn a_kind_without_permission_stops_the_work_and_changes_nothing() {
+async fn an_api_that_forbids_a_kind_stops_the_work_and_changes_nothing() {
     let refusal = || Refused::Status(403, "nnfnodestorages is forbidden");
     check_recovery_from_refusal(refusal, is_about("nnfnodestorages")).await;
 }
@@ -82,7 +82,7 @@ async fn an_overloaded_api_stops_the_work_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_kind_without_objects_on_this_rabbit_stops_nothing() {
+async fn an_api_that_forbids_a_kind_without_objects_on_this_rabbit_does_not_stop_the_work() {
     let mut bench = Bench::bare().await;
     bench.site().await;
     bench.refuse(|request| {

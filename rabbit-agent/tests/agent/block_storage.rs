@@ -209,7 +209,7 @@ async fn namespaces_without_record_are_adopted_by_status_and_namespaces_without_
 }
 
 #[tokio::test]
-async fn a_drive_that_refuses_fails_only_its_allocation() {
+async fn a_drive_that_refuses_commands_fails_only_the_allocation_on_it() {
     let bench = Bench::new().await;
     bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage("first", &[(MIB, &[RABBIT])])).await;
     bench.until::<NnfNodeBlockStorage>("first", "ready", block_ready).await;

@@ -20,7 +20,7 @@ fn user_message(object: &ClientMount) -> String {
 }
 
 #[tokio::test]
-async fn a_tree_is_mounted_and_unmounted_with_four_writes() {
+async fn an_index_tree_is_mounted_and_unmounted_with_four_writes_to_the_api() {
     let bench = Bench::new().await;
     bench.file_systems(3).await;
     let made = bench.make::<ClientMount>(RABBIT, client_mount(MOUNT, &COMPUTES)).await;
@@ -299,7 +299,11 @@ async fn the_agent_s_own_writes_do_not_wake_it() {
     let of_mounts = observations
         .iter()
         .filter(|desired| matches!(desired, Desired::Mounted(_) | Desired::IndexTree(_)));
-    assert_eq!(of_mounts.count(), 4, "the mount and its tree, each planned and confirmed");
+    assert_eq!(
+        of_mounts.count(),
+        4,
+        "the mount and its tree are each observed twice: for the plan, and after its steps"
+    );
 }
 
 #[tokio::test]
@@ -381,7 +385,7 @@ async fn mount_two(bench: &Bench) -> impl Fn(&[(&str, usize)]) -> serde_json::Va
 }
 
 #[tokio::test]
-async fn mounts_that_a_changed_spec_drops_are_unmounted_and_swaps_work() {
+async fn mounts_that_a_changed_spec_drops_are_unmounted_and_mounts_can_swap_their_paths() {
     let cases: [&[(&str, usize)]; 3] =
         [&[("node-9", 0), ("node-1", 1)], &[("node-1", 1)], &[("node-1", 0), ("node-0", 1)]];
     for after in cases {

@@ -211,7 +211,7 @@ async fn each_status_of_a_new_job_is_written_once() {
 }
 
 #[tokio::test]
-async fn fields_of_other_writers_in_the_nnf_node_stay() {
+async fn fields_that_other_programs_write_into_the_nnf_node_stay() {
     let bench = Bench::new().await;
     bench.until("nnf-nlc", "reported", crate::bench::node_reported).await;
     write_status::<NnfNode>(&bench, "nnf-nlc", json!({"fenced": true, "lnetNid": "10.0.0.1@tcp"}))

@@ -404,7 +404,7 @@ async fn a_fence_detaches_namespaces_without_object_too() {
 }
 
 #[tokio::test]
-async fn without_directories_no_compute_gets_access_to_a_gfs2() {
+async fn without_the_fence_directories_no_compute_gets_access_to_a_gfs2() {
     let mut bench = Bench::bare().await;
     bench.site().await;
     plant_cluster(&bench);
@@ -433,7 +433,7 @@ async fn without_directories_no_compute_gets_access_to_a_gfs2() {
 }
 
 #[tokio::test]
-async fn while_the_directories_are_missing_access_stays_and_no_more_is_granted() {
+async fn while_the_fence_directories_are_missing_access_stays_and_no_more_access_is_granted() {
     let bench = sharing().await;
     let answer = fence(&bench, 0, "compute-01").await;
     assert_eq!(answer["success"], json!(true), "{answer}");
@@ -466,7 +466,7 @@ async fn while_the_directories_are_missing_access_stays_and_no_more_is_granted()
 }
 
 #[tokio::test]
-async fn unreadable_directories_are_read_again() {
+async fn unreadable_fence_directories_are_read_again() {
     let mut bench = Bench::bare().await;
     bench.site().await;
     plant_cluster(&bench);

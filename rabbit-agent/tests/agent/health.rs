@@ -79,7 +79,7 @@ async fn a_compute_whose_link_is_lost_is_offline_and_comes_back_by_itself() {
     assert_eq!(
         node.status.unwrap().status,
         Some(NnfResourceStatus::Ready),
-        "the rabbit serves the others"
+        "the rabbit still serves the other computes"
     );
     let reported = health
         .wait_for(|newest| newest.message.contains("compute-03 (index 6)"))
@@ -157,7 +157,7 @@ async fn links_are_reported_while_a_drive_hangs() {
 
 /// When a drive disappears or appears, the agent checks everything that was made on drives: a RAID may need repair.
 #[tokio::test]
-async fn file_systems_are_checked_when_a_drive_goes_or_comes() {
+async fn file_systems_are_checked_when_a_drive_disappears_or_appears() {
     let (bench, _, state) = bench_with_probe().await;
     bench.file_systems(1).await;
     let drive = |ready: bool| move |node: &NnfNode| first_drive_ready(node) == Some(ready);

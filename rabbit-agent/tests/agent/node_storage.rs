@@ -48,7 +48,7 @@ async fn file_systems_are_set_up_and_torn_down() {
 }
 
 #[tokio::test]
-async fn a_file_system_takes_three_writes() {
+async fn a_file_system_takes_three_writes_to_the_api() {
     let bench = Bench::new().await;
     bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &[(1 << 20, &[RABBIT])])).await;
     let made = bench.make::<NnfNodeStorage>(RABBIT, node_storage(NAME, 1)).await;

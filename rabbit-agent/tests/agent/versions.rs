@@ -210,7 +210,7 @@ fn crds_with_previous_version() -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn objects_in_the_previous_version_are_served() {
+async fn the_agent_works_on_objects_in_the_previous_api_version() {
     let mut bench = Bench::with_crds(crds_with_previous_version()).await;
     bench.site().await;
     bench.start();

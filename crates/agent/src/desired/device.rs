@@ -62,8 +62,8 @@ impl Device {
         let owner: ObjectUid = parsed_label(context, label::TARGET_OWNER_UID, remedy)?;
         let id = FileSystemId::derive(owner, rabbit, name, index);
         let (group, logical) = volume_names(context, info, owner, index, commands)?;
-        // `Plain` is a placeholder. The caller sets the real layer later: its lines may contain the volume's name,
-        // which becomes a variable only after this function has returned.
+        // `Plain` is a placeholder. The caller sets the real layer later: the lines of that layer may contain the
+        // volume's name, which becomes a variable only after this function has returned.
         let layer = VolumeLayer::Plain;
         let volume = Volume { group, logical, namespaces, made_for: None, layer };
         Ok(Self {

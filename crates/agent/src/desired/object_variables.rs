@@ -13,9 +13,9 @@ pub(super) fn table(
         ("$JOBID", label::JOB_ID),
         ("$WORKFLOW_UID", label::WORKFLOW_UID),
         ("$DIRECTIVE_INDEX", label::DIRECTIVE_INDEX),
-        // If the object has this label too, its value replaces that of the label above. It is the index of the
-        // directive that created the storage. For persistent storage, which many jobs mount, it differs from the index
-        // of the job's own directive.
+        // If the object has this label too, its value replaces that of the label above. The value is the index of the
+        // directive that created the storage; for persistent storage, which many jobs mount, this index differs from
+        // the index of the job's own directive.
         ("$DIRECTIVE_INDEX", label::TARGET_DIRECTIVE_INDEX),
     ];
     let mut table = BTreeMap::new();

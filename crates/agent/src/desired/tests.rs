@@ -130,7 +130,7 @@ fn a_raw_device_gets_the_owner_that_the_mount_names() {
 }
 
 #[test]
-fn lustre_needs_no_volume_labels() {
+fn a_lustre_mount_needs_no_labels_of_an_allocation() {
     let mut object = compute_lustre();
     object.metadata.labels.as_mut().unwrap().retain(|key, _| !key.contains("target_"));
     let units = on_compute(&object).unwrap();
@@ -259,7 +259,7 @@ fn objects_of_other_nodes_are_refused() {
 }
 
 #[test]
-fn objects_without_mounts_uid_or_known_state_are_refused() {
+fn objects_without_mounts_uid_or_known_desired_state_are_refused() {
     let refused = |change: fn(&mut ClientMount)| {
         let mut object = compute_xfs();
         change(&mut object);

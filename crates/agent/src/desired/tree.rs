@@ -118,8 +118,8 @@ fn is_index(name: &str) -> bool {
 }
 
 fn bind_mount(context: &Context<'_>, mount: &Mount, target: MountPoint) -> Mount {
-    // The bind mount gets a hook scope of its own: when it is unmounted, the agent forgets the hook records of its
-    // scope, and must keep the hook records of the source.
+    // The bind mount gets a hook scope of its own. For each scope the agent records which hooks have run. When the bind
+    // mount is unmounted, the agent removes the records of its scope, and must keep those of the source.
     let scope = HookScope::mount(context.uid, &target);
     let line = |field, text| {
         SiteCommand::new(field, text, BTreeMap::new())

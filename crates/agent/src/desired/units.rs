@@ -50,7 +50,7 @@ pub struct MountUnits {
     /// Bind mounts beneath the index root, each with its source's index in `mounts`.
     pub binds: Vec<(usize, Mount)>,
     pub trees: Vec<IndexTree>,
-    /// Errors of the profile's unreadable lines, which the agent leaves out when it unmounts.
+    /// Errors of the profile's unreadable lines, which the agent replaces or leaves out when it unmounts.
     pub unreadable: Vec<MountError>,
     /// The reason why the agent unmounts without a profile.
     pub profile_lost: Option<ObjectError>,

@@ -71,7 +71,7 @@ fn a_mounted_object_keeps_its_path_though_an_older_object_requests_it() {
 }
 
 #[test]
-fn an_object_whose_path_an_older_object_got_while_it_was_mounted_loses_the_path() {
+fn an_object_that_lost_its_path_to_an_older_object_during_its_mount_does_not_get_the_path_back() {
     let mut targets = TargetsInUse::default();
     targets.set(requester("1", "b"), Goal::Mounted, paths(&["/mnt/nnf/x"]), Vec::new());
     assert_eq!(

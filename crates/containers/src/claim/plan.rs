@@ -41,7 +41,8 @@ pub enum RabbitState {
 /// The state of one rabbit of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OnRabbit {
-    /// Name of the rabbit. Empty if `state` is the state of all rabbits together: its text then names the rabbits.
+    /// Name of the rabbit. Empty if `state` is the state of all rabbits together: the text in `state` then names the
+    /// rabbits.
     pub name: String,
     pub state: RabbitState,
 }
@@ -74,7 +75,7 @@ pub enum Step {
     Start,
     /// Ends the preparation of this attempt, and its containers.
     Stop,
-    /// Removes the containers of a run that have ended.
+    /// Removes the ended containers of a run.
     CleanUp,
 }
 

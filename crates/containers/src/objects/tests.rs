@@ -189,7 +189,7 @@ fn a_pod_sees_only_the_storage_of_its_host_and_has_no_token() {
 }
 
 #[test]
-fn names_resolve_before_any_container_is_ready() {
+fn host_names_resolve_before_any_container_is_ready() {
     with_run(&profile(), |run| {
         let ours = to_value(service(run)).unwrap();
         let reference = read_captured("service");

@@ -1,9 +1,9 @@
 //! Removes the finalizer from ClientMounts of computes whose agent does not run. Also retracts the status "unmounted",
 //! that is, replaces it by another status, before a compute mounts again.
 //!
-//! A compute's agent may exit after the last script of a job, before the job's ClientMounts are deleted. If the
-//! status says that everything is unmounted, the coordinator removes the finalizer in the agent's place. It does so
-//! only for nodes that the system's layout calls computes, because only there the status is certain to be true: it is
+//! A compute's agent may exit after the last script of a job, before the job's ClientMounts are deleted. If the status
+//! says that everything is unmounted, the coordinator removes the finalizer in the agent's place. It does so only for
+//! nodes that the SystemConfiguration calls computes, because only there the status is certain to be true: it is
 //! retracted before the compute mounts again. The status of a rabbit's ClientMount is not retracted, so it may still
 //! say "unmounted" while the rabbit has mounted. See
 //! [`MountObject::is_provably_unmounted`](crate::object::MountObject).

@@ -1,4 +1,4 @@
-//! Returns the stored status of a node's ClientMounts, for a node that waits for a job.
+//! Returns the stored status of a node's ClientMounts, for a script on the node that waits for a job's mounts.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ impl Exchange {
 }
 
 impl State {
-    /// Notifies the node's session if it waits for a job.
+    /// Notifies the node's session if a script on the node waits for a job's mounts.
     pub(super) fn notify_job_watcher(&self, node: &str) {
         if self.job_watchers.contains(node) {
             self.fanout.notify(node);

@@ -86,7 +86,7 @@ fn write(exchange: &Exchange, before: Vec<MountObject>, answer: MountObject) {
 }
 
 #[test]
-fn an_object_is_sent_again_after_another_client_overwrote_its_status_not_after_our_own_write() {
+fn an_object_is_sent_again_after_another_client_but_not_the_coordinator_wrote_its_status() {
     let exchange = exchange_with_report();
     write(&exchange, vec![with_status(6, &state("mounted"))], with_status(6, &state("mounted")));
     let mut more = state("mounted");
@@ -104,7 +104,7 @@ fn an_object_is_sent_again_after_another_client_overwrote_its_status_not_after_o
     assert_eq!(
         sent_messages(&exchange),
         ["desired a"],
-        "the status was overwritten while the watch was away"
+        "the status was overwritten while the watch was not connected"
     );
 }
 
@@ -127,7 +127,7 @@ fn an_object_whose_status_and_finalizers_were_overwritten_gets_its_finalizer_and
 }
 
 #[test]
-fn an_object_whose_status_was_overwritten_before_our_write_was_answered_is_sent_again() {
+fn an_object_whose_status_was_overwritten_before_the_answer_to_a_write_is_sent_again() {
     let exchange = exchange_with_report();
     let meanwhile = vec![with_status(6, &state("mounted")), with_status(7, &state("other-hand"))];
     write(&exchange, meanwhile, with_status(6, &state("mounted")));
@@ -145,7 +145,7 @@ fn if_the_server_stores_a_status_differently_the_object_is_sent_again_only_once(
 }
 
 #[test]
-fn an_overwritten_refusal_is_written_again() {
+fn a_refusal_in_a_status_is_written_again_after_another_client_overwrote_it() {
     let (key, mut foreign) = (Key::new("n1", "a"), mount("n1", "a", 1, 5));
     foreign.node = "n2".to_owned();
     foreign.finalizers.clear();
@@ -164,7 +164,7 @@ fn an_overwritten_refusal_is_written_again() {
 }
 
 #[test]
-fn a_refusal_overwritten_before_our_write_is_answered_is_written_again() {
+fn a_refusal_that_was_overwritten_before_the_api_answered_its_write_is_written_again() {
     let (key, mut foreign) = (Key::new("n1", "a"), mount("n1", "a", 1, 5));
     foreign.node = "n2".to_owned();
     foreign.finalizers.clear();
@@ -185,7 +185,7 @@ fn a_refusal_overwritten_before_our_write_is_answered_is_written_again() {
     assert_eq!(again.operations[1], write.operations[1]);
 }
 
-/// A job's mount waits for two answers of the API in turn instead of three, because two of three requests run at once.
+/// The coordinator sends both requests at once, so that a job's mount waits only for the slower one.
 #[test]
 fn a_profile_is_read_while_the_finalizer_is_added() {
     let mut fresh = mount("n1", "a", 1, 5);
@@ -335,7 +335,7 @@ fn the_coordinator_removes_a_finalizer_only_after_the_node_has_disconnected() {
 }
 
 #[test]
-fn the_coordinator_removes_finalizers_only_for_computes_of_the_layout() {
+fn finalizers_are_removed_only_for_nodes_that_the_system_configuration_calls_computes() {
     let exchange = Exchange::default();
     exchange.replace_mounts(vec![unmounting(5, true, &state("unmounted"))]);
     assert!(!is_released(&exchange));
@@ -364,7 +364,7 @@ fn an_unmounted_status_is_retracted_before_a_node_mounts_again() {
 }
 
 #[test]
-fn an_object_whose_retraction_the_api_refuses_is_not_sent_and_synced_does_not_wait_for_it() {
+fn an_object_whose_retraction_the_api_refuses_is_not_sent_and_does_not_delay_the_synced_message() {
     let exchange = exchange_with_session(with_status(5, &state("unmounted")), vec![pinned()]);
     assert!(sent_messages(&exchange).is_empty());
     let key = Key::new("n1", "a");
@@ -374,14 +374,10 @@ fn an_object_whose_retraction_the_api_refuses_is_not_sent_and_synced_does_not_wa
 }
 
 #[test]
-fn a_node_gets_the_stored_statuses_of_a_job_once_all_its_objects_were_sent() {
+fn a_node_gets_the_stored_statuses_of_a_job_only_after_it_was_sent_all_objects_of_the_node() {
     let exchange = exchange_with_session(mount("n1", "a", 1, 5), vec![pinned()]);
     let all = |_: &_| true;
-    assert_eq!(
-        exchange.job_mounts("n1", 1, all),
-        None,
-        "not every object was sent to the node yet"
-    );
+    assert_eq!(exchange.job_mounts("n1", 1, all), None, "the object of the node was not sent yet");
     sent_messages(&exchange);
     exchange.apply_mount(with_status(6, &state("mounted")));
     let mounts = exchange.job_mounts("n1", 1, all).unwrap();

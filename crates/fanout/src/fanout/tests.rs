@@ -71,7 +71,7 @@ fn deleting(mut object: MountObject) -> MountObject {
 }
 
 #[test]
-fn a_node_receives_its_own_objects_then_synced() {
+fn a_node_receives_its_own_objects_and_then_the_synced_message() {
     let mut fanout =
         fanout_with(vec![mount("n1", "a", 1, 5), mount("n2", "b", 1, 6), mount("n1", "c", 1, 7)]);
     connect(&mut fanout, "n1", EPOCH);
@@ -196,7 +196,7 @@ fn an_older_version_is_ignored() {
 }
 
 #[test]
-fn the_finalizer_is_added_before_the_object_is_sent_and_synced_waits_for_it() {
+fn the_finalizer_is_added_before_the_object_is_sent_and_the_synced_message_waits_for_the_object() {
     let mut fanout = fanout_with(vec![without_finalizer(mount("n1", "a", 1, 5))]);
     connect(&mut fanout, "n1", EPOCH);
     assert_eq!(drain(&mut fanout, "n1"), ["add finalizer n1/a"]);
@@ -205,7 +205,7 @@ fn the_finalizer_is_added_before_the_object_is_sent_and_synced_waits_for_it() {
 }
 
 #[test]
-fn synced_does_not_wait_for_a_deleted_object() {
+fn the_synced_message_does_not_wait_for_a_deleted_object() {
     let mut fanout = fanout_with(vec![without_finalizer(mount("n1", "a", 1, 5))]);
     connect(&mut fanout, "n1", EPOCH);
     assert_eq!(drain(&mut fanout, "n1"), ["add finalizer n1/a"]);
@@ -214,7 +214,7 @@ fn synced_does_not_wait_for_a_deleted_object() {
 }
 
 #[test]
-fn gone_is_sent_when_the_object_or_its_finalizer_is_gone() {
+fn the_gone_message_is_sent_when_the_object_or_its_finalizer_is_gone() {
     let mut fanout = fanout_with(vec![mount("n1", "a", 1, 5), mount("n1", "b", 1, 6)]);
     connect(&mut fanout, "n1", EPOCH);
     drain(&mut fanout, "n1");
@@ -364,7 +364,7 @@ fn a_rabbit_receives_nothing_but_the_end_of_its_session() {
 }
 
 #[test]
-fn synced_does_not_wait_for_an_object_whose_finalizer_the_api_refuses() {
+fn the_synced_message_does_not_wait_for_an_object_whose_finalizer_the_api_refuses() {
     let mut fanout =
         fanout_with(vec![without_finalizer(mount("n1", "a", 1, 5)), mount("n1", "b", 1, 6)]);
     connect(&mut fanout, "n1", EPOCH);

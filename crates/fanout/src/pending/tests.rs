@@ -22,7 +22,10 @@ fn a_write_that_changes_nothing_is_dropped() {
     assert!(!writes.report(&object, ready("mounted"), false));
     assert_eq!(writes.take(), Some(key()));
     assert_eq!(writes.next(&key(), Some(&object)), None);
-    assert!(writes.add_finalizer(&object), "the writer is done, so a new request starts another");
+    assert!(
+        writes.add_finalizer(&object),
+        "the writer is done, so a new request starts another writer"
+    );
 }
 
 #[test]

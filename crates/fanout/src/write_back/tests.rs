@@ -110,7 +110,7 @@ impl NodeSession {
 }
 
 #[tokio::test]
-async fn a_failing_write_does_not_delay_others() {
+async fn a_failing_write_does_not_delay_the_writes_of_other_objects() {
     let api = FakeApi::default();
     let failing: Vec<String> = (0..WRITERS).map(|number| format!("a{number}")).collect();
     failing.iter().for_each(|name| api.answer_with(name, Some(500)));
@@ -184,7 +184,7 @@ async fn a_refused_write_is_repeated_when_its_object_changes_and_dropped_when_it
 }
 
 #[test]
-fn the_codes_404_409_and_422_have_failure_kinds_of_their_own() {
+fn the_http_codes_404_409_and_422_have_failure_kinds_of_their_own() {
     for (code, kind) in [
         (404, Failure::NotFound),
         (409, Failure::Conflict),

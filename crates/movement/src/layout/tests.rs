@@ -64,7 +64,7 @@ fn each_path_of_the_go_data_movement_matrix_is_copied_to_the_expected_path() {
 }
 
 #[test]
-fn layout_refuses_a_missing_source_a_file_with_slash_and_a_directory_onto_a_file() {
+fn a_missing_source_a_file_with_a_trailing_slash_and_a_directory_onto_a_file_are_refused() {
     for (source, destination, error) in [
         (("/a", Kind::Absent), ("b", Kind::Directory), LayoutError::NoSource),
         (("/a/", Kind::File), ("b", Kind::Directory), LayoutError::FileWithSlash),

@@ -9,7 +9,8 @@ use std::{
 
 use tokio::sync::watch;
 
-/// Maximum bytes between the data of two entries: there are a header, and before it long names and attributes.
+/// Maximum bytes between the data of two entries. The archive has a header there, and before the header possibly long
+/// names and attributes.
 const HEADER: u64 = 1 << 20;
 
 /// Why reading was cut off.

@@ -115,7 +115,7 @@ fn plain_and_compressed_archives_become_the_same_directory() {
 }
 
 #[test]
-fn entries_that_may_lead_outside_are_refused_and_create_nothing_there() {
+fn entries_that_may_lead_out_of_the_archives_directory_are_refused_and_create_nothing_outside() {
     let none = Hostile::new;
     let archives = [
         none().file("/tmp/x", ""),

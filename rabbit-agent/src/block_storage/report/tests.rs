@@ -86,7 +86,7 @@ fn a_missing_namespace_stays_listed_and_its_allocation_stays_usable() {
 }
 
 #[test]
-fn a_device_written_into_the_status_by_others_is_ignored() {
+fn a_device_that_another_program_wrote_into_the_status_is_ignored() {
     let mut object = samples::block_storage(&[(8192, &["rabbit-1"])]);
     let allocations = samples::allocations(&object);
     let report = |object: &NnfNodeBlockStorage, observed: &Observed| {

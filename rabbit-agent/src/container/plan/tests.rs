@@ -217,7 +217,7 @@ fn an_image_is_fetched_before_the_deadline() {
 }
 
 #[test]
-fn after_a_final_state_pods_are_stopped_and_none_is_started() {
+fn after_a_final_state_running_pods_are_stopped_and_no_pod_is_started() {
     let record = Record { end: Some(NodeContainersState::Succeeded), attempt: 1, ..fresh() };
     assert!(steps(|_| {}, &seen(&[]), &record, at(0)).is_empty());
     let again = seen(&[(&[("app", ContainerState::Running)], true)]);

@@ -68,7 +68,7 @@ fn the_message_says_why_containers_do_not_start() {
 }
 
 #[test]
-fn a_passed_deadline_is_recorded_first_and_final_once_no_process_runs() {
+fn a_passed_deadline_is_recorded_first_and_the_state_is_final_once_no_process_runs() {
     let limit = |spec: &mut serde_json::Value| spec["activeDeadlineSeconds"] = json!(60);
     let running = seen(&[(&[("app", ContainerState::Running)], true)]);
     let status = report(&desired(limit), &running, &fresh(), None, at(60));
@@ -88,7 +88,7 @@ fn a_passed_deadline_is_recorded_first_and_final_once_no_process_runs() {
 }
 
 #[test]
-fn the_next_pass_is_due_at_the_delay_or_the_deadline() {
+fn the_next_pass_is_due_at_the_end_of_the_delay_or_at_the_deadline() {
     let limit = |spec: &mut serde_json::Value| spec["activeDeadlineSeconds"] = json!(60);
     let seconds_to_wait = |observed: &Observed, seconds| {
         let next = next_wake_up(&desired(limit), observed, &fresh(), at(seconds));
@@ -140,7 +140,7 @@ fn a_request_for_logs_is_answered_and_its_answer_stays() {
 }
 
 #[test]
-fn the_log_at_the_end_replaces_an_earlier_answer() {
+fn the_log_of_an_ended_container_replaces_the_log_that_was_reported_on_request() {
     let log = |text: &str| NodeContainersLog {
         attempt: 1,
         container: "app".to_owned(),

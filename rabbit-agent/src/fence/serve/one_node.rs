@@ -53,8 +53,8 @@ pub(super) async fn fence(
     }
     left.extend(answer_all(&config, &spool, &node, supported, &verdict).await);
     if let Some(late) = late {
-        // Waits for the task: if the node is re-admitted, the task could detach namespaces that the node got
-        // afterwards.
+        // Waits for the task to end: a task that still ran after the node was re-admitted could detach namespaces that
+        // the node got since.
         drop(late.await);
     }
     left

@@ -29,7 +29,7 @@ fn fencer(at: &Path) -> Fencer {
 }
 
 #[tokio::test]
-async fn without_a_cluster_the_directories_are_tried_once_a_minute() {
+async fn without_a_cluster_the_agent_tries_to_open_the_fence_directories_once_a_minute() {
     let directory = tempfile::tempdir().unwrap();
     let in_the_way = directory.path().join("requests");
     fs::write(&in_the_way, "").unwrap();

@@ -211,7 +211,7 @@ fn a_drive_is_hot_until_it_is_well_below_the_threshold() {
 }
 
 #[test]
-fn conditions_of_an_unread_drive_stay() {
+fn conditions_of_a_drive_that_the_check_did_not_read_stay() {
     let mut rabbit = Rabbit::well();
     rabbit.check();
     rabbit.warm(75);
@@ -294,7 +294,7 @@ fn a_silent_drive_keeps_its_warnings() {
 }
 
 #[test]
-fn only_counts_that_rose_since_the_last_check_are_reported_and_for_an_hour() {
+fn only_error_counts_that_rose_since_the_last_check_are_reported_and_only_for_an_hour() {
     let mut rabbit = Rabbit::well();
     rabbit.smart().media_errors = 3;
     rabbit.smart().unsafe_shutdowns = 12;

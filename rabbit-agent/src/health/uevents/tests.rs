@@ -60,7 +60,7 @@ const NULL: &str = "/sys/class/mem/null";
 
 /// A listener that does not keep up learns that the kernel dropped events, and continues.
 #[test]
-fn dropped_events_request_a_check() {
+fn device_events_that_the_kernel_dropped_request_a_check() {
     let device = Path::new(NULL);
     if !gate::uevents(device) {
         return;

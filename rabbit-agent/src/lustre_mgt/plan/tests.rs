@@ -77,7 +77,7 @@ fn error_of(object: &NnfLustreMgt, published: Option<&Published>) -> String {
 }
 
 #[test]
-fn the_first_holder_gets_the_first_name() {
+fn the_first_claim_gets_the_first_name() {
     let spec = json!({"fsNameStart": "bbbbbbbb", "claimList": claims(&["one"])});
     let mut object = mgt(&spec, Value::Null);
     assert!(settle(&mut object, None).0.is_empty());
@@ -85,7 +85,7 @@ fn the_first_holder_gets_the_first_name() {
 }
 
 #[test]
-fn after_the_last_name_comes_the_first() {
+fn after_the_last_possible_name_the_first_possible_name_is_given_out() {
     let spec = json!({"fsNameStart": "zzzzzzzz", "claimList": claims(&["one", "two"])});
     let mut object = mgt(&spec, Value::Null);
     settle(&mut object, None);
@@ -94,7 +94,7 @@ fn after_the_last_name_comes_the_first() {
 }
 
 #[test]
-fn the_config_map_has_the_first_name_and_gets_the_next_before_the_status() {
+fn the_first_name_comes_from_the_config_map_and_the_next_name_is_written_to_it_first() {
     let spec = json!({"fsNameStart": "aaaaaaaa", "claimList": claims(&["one"])});
     let mut object = mgt(&spec, Value::Null);
     let (done, left) = settle(&mut object, Some(published(Some("cccccccc"))));
@@ -124,7 +124,7 @@ fn black_listed_names_and_those_in_use_are_skipped() {
 }
 
 #[test]
-fn each_action_gives_a_name_to_one_holder() {
+fn each_action_gives_a_name_to_one_claim() {
     let spec = json!({"claimList": claims(&["one", "two", "one"])});
     let mut object = mgt(&spec, json!({"fsNameNext": "aaaaaaaa"}));
     let (work, action) = plan(&object, None, &[]).unwrap();
@@ -233,7 +233,7 @@ fn a_deleted_object_gives_out_no_name_and_erases_withdrawn_names() {
 /// A later job must not get a name that is still on a target, unless the target is removed together
 /// with the name's owner.
 #[test]
-fn a_name_goes_with_its_target_if_its_owner_or_the_object_is_deleted() {
+fn a_name_goes_with_its_target_if_the_targets_owner_made_the_claim_or_the_object_is_deleted() {
     let status = json!({"fsNameNext": "aaaaaaac", "claimList":
         status_claims(&[("own", "aaaaaaaa"), ("other", "a; rm x")])});
     let mut object = mgt(&json!({}), status);
@@ -288,9 +288,9 @@ fn an_invalid_start_name_is_rejected_with_its_field() {
 }
 
 /// A crash interrupts the work after each number of actions: the last action was done, but its result was not written.
-/// Between actions, claims are added and withdrawn, in every order that three bits describe.
+/// Between actions, claims are added and withdrawn; the seed says which of the three claims exist in each round.
 #[test]
-fn no_two_holders_get_the_same_name_wherever_the_work_is_interrupted() {
+fn no_two_claims_get_the_same_name_wherever_the_work_is_interrupted() {
     for seed in 0_u32..512 {
         let mut object =
             mgt(&json!({"fsNameStart": "zzzzzzzy", "fsNameBlackList": ["aaaaaaaa"]}), Value::Null);

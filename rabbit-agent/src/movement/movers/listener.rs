@@ -70,7 +70,8 @@ fn end_copy(movers: &Movers, entry: &mut Entry, running: &Running, status: Optio
     };
     let end = running.end_record(ended);
     if let Err(error) = movers.record(entry.owner.uid).set_end(&end) {
-        // A restarted agent then starts the copy again, which finds all files copied already.
+        // Without the recorded end, a restarted agent starts the copy again; the copy then finds that all files are
+        // copied already.
         log::warn!(
             "NnfDataMovement {}: write its end to the state directory: {error}",
             entry.owner.name

@@ -109,8 +109,7 @@ fn movement(user: i64, number: u32) -> Waiting {
 type Case = (&'static str, Vec<Waiting>, &'static [i64], &'static [i64], usize, &'static [u32]);
 
 #[test]
-fn begun_movements_start_first_then_those_of_users_with_fewest_running_then_longest_without_turn_then_oldest()
- {
+fn movements_that_have_begun_start_first_and_then_users_take_turns() {
     let begun = |user, number| Waiting { has_begun: true, ..movement(user, number) };
     let cases: [Case; 9] = [
         ("no movement waits: none starts", vec![], &[], &[], 4, &[]),

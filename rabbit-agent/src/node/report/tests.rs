@@ -164,7 +164,7 @@ fn a_compute_without_link_is_offline_and_a_slot_without_compute_not_present() {
 }
 
 #[test]
-fn an_lnet_address_that_the_node_lacks_is_reported_as_unknown() {
+fn an_unknown_present_lnet_address_is_reported_if_the_status_has_an_address() {
     let before = |nid: &str| NnfNodeStatus { lnet_nid: nid.into(), ..NnfNodeStatus::default() };
     let facts = |nids: &[&str]| storage::health::Facts {
         nids: nids.iter().map(|nid| (*nid).to_owned()).collect(),
@@ -188,7 +188,7 @@ fn slots_without_a_drive_are_not_present() {
 }
 
 #[test]
-fn slots_have_their_printed_labels_and_others_free_numbers() {
+fn slots_with_a_printed_label_have_this_label_and_other_slots_have_free_numbers() {
     let drives = |labels: &[&str]| -> Vec<_> {
         let drive = |(slot, label): (u32, &&str)| Drive {
             slot,
@@ -217,7 +217,7 @@ fn slots_have_their_printed_labels_and_others_free_numbers() {
 }
 
 #[test]
-fn fields_of_other_writers_stay() {
+fn fields_that_other_programs_write_stay() {
     let before = NnfNodeStatus {
         fenced: true,
         lnet_nid: "10.0.0.1@tcp".into(),

@@ -55,7 +55,7 @@ fn profile_lines_are_expanded_with_the_owner_and_the_temporary_mount() {
 }
 
 #[test]
-fn raw_has_no_mkfs_and_no_hook_that_needs_a_mount() {
+fn a_raw_device_has_no_mkfs_and_no_hook_that_needs_a_mount() {
     let mut profile = samples::profile();
     profile.spec.data.raw_storage.user_commands.post_setup = vec!["chown x $MOUNT_PATH".into()];
     profile.spec.data.raw_storage.user_commands.post_activate = vec!["true".into()];
@@ -84,7 +84,7 @@ fn an_indexed_variable_gives_each_file_system_its_own_value() {
 }
 
 #[test]
-fn too_few_indexed_values_are_counted_and_do_not_panic() {
+fn too_few_indexed_values_are_an_error_that_has_their_number() {
     let mut object = samples::node_storage(2, "xfs");
     let short = CommandVariable {
         name: "$COMPUTE_HOSTNAME".into(),

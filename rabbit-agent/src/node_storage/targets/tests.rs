@@ -157,7 +157,7 @@ fn a_target_is_named_like_its_lustre_service() {
 }
 
 #[test]
-fn names_overridden_by_a_profile_are_observed() {
+fn the_agent_observes_the_names_that_a_profile_overrides() {
     let mut profile = profile();
     let overrides = &mut profile.spec.data.lustre_storage.ost_options.target.variable_override;
     for (name, value) in [

@@ -17,7 +17,7 @@ fn count_in(bench: &Bench, part: &str) -> usize {
 }
 
 #[tokio::test]
-async fn a_package_is_fetched_before_the_start_and_removed_after_its_last_use() {
+async fn a_job_package_is_fetched_before_the_start_and_removed_after_its_last_use() {
     if !gate::podman() {
         return;
     }
@@ -62,7 +62,7 @@ async fn a_package_is_fetched_before_the_start_and_removed_after_its_last_use() 
 }
 
 #[tokio::test]
-async fn a_package_with_another_digest_prevents_the_start_for_good() {
+async fn no_container_starts_if_a_job_package_has_another_digest() {
     if !gate::podman() {
         return;
     }
@@ -93,7 +93,7 @@ async fn a_package_with_another_digest_prevents_the_start_for_good() {
 }
 
 #[tokio::test]
-async fn a_package_missing_at_the_deadline_is_reported() {
+async fn a_job_package_missing_at_the_deadline_is_reported() {
     if !gate::podman() {
         return;
     }
@@ -122,7 +122,7 @@ async fn a_package_missing_at_the_deadline_is_reported() {
 
 /// Kubernetes runs the containers on this rabbit, so the agent has no podman.
 #[tokio::test]
-async fn packages_are_fetched_without_podman_and_reported_with_their_paths() {
+async fn job_packages_are_fetched_without_podman_and_reported_with_their_paths() {
     let mut bench = Bench::bare().await;
     bench.site().await;
     bench.fetches_packages = true;
@@ -149,7 +149,7 @@ async fn packages_are_fetched_without_podman_and_reported_with_their_paths() {
 }
 
 #[tokio::test]
-async fn packages_without_podman_that_are_wrong_or_late_are_reported() {
+async fn job_packages_that_are_wrong_or_missing_at_the_deadline_are_reported_without_podman_too() {
     let mut bench = Bench::bare().await;
     bench.site().await;
     bench.fetches_packages = true;

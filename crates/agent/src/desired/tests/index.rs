@@ -60,7 +60,7 @@ fn mounts_with_other_names_than_node_k_get_bind_mounts_and_links_beneath_the_ind
     let plain = desired(&object, Ok(&profile()), &references, &site).unwrap();
     assert!(
         plain.trees.is_empty() && plain.binds.is_empty(),
-        "the site's directory is left as its data movers expect it"
+        "the site's data movers expect no links in the directory that contains the mounts"
     );
 
     let units = desired(&object, Ok(&profile()), &references, &with_index_root(site)).unwrap();

@@ -1,4 +1,4 @@
-//! S2: coordinators crash, pause, restart without memory, or come too late.
+//! S2: coordinators crash, pause, restart without memory, or act after another coordinator has taken over.
 
 use api::ContainerRunPhase as Phase;
 
@@ -81,7 +81,7 @@ fn s2_4_a_blind_patch_after_a_takeover_changes_nothing() {
 }
 
 #[test]
-fn s2_5_an_answer_to_an_earlier_claim_does_not_count() {
+fn s2_5_a_rabbits_report_on_an_earlier_claim_does_not_count() {
     let (mut server, mut c1, mut rabbits) = brought_to(&Phase::Claimed);
     let first = c1.claim();
     rabbits.iter_mut().for_each(|rabbit| {

@@ -11,8 +11,8 @@ use api::{ContainerRun, ContainerRunStatus};
 
 use crate::claim::leases::{ACTS_FOR, EXPIRES_AFTER};
 
-/// Maximum age of a command that a rabbit obeys. A command that a coordinator sent while it could act is older than
-/// this when another coordinator takes over.
+/// Maximum age of a command that a rabbit obeys. When another coordinator takes over a run, every command that the
+/// previous coordinator sent is older than this.
 const COMMANDS_LAST: Duration = Duration::from_secs(5);
 
 const _: () = assert!(ACTS_FOR.as_secs() + COMMANDS_LAST.as_secs() < EXPIRES_AFTER.as_secs());

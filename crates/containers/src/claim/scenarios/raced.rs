@@ -94,7 +94,7 @@ fn s1_4_a_rabbit_refuses_the_same_epoch_of_another_holder() {
 }
 
 #[test]
-fn s1_5_a_coordinator_with_an_old_watch_neither_claims_nor_removes() {
+fn s1_5_a_coordinator_whose_watch_lags_neither_claims_a_run_nor_removes_its_containers() {
     let (mut server, mut c1, mut rabbits) = brought_to(&Phase::Running);
     let mut behind = Coordinator::alive("c2", &mut Server::new(&["r1", "r2"]), seconds(0));
     rabbits.iter_mut().for_each(|rabbit| rabbit.becomes(RabbitState::Succeeded));

@@ -202,7 +202,7 @@ impl Soak {
 }
 
 #[test]
-fn under_all_faults_each_run_has_one_holder_one_attempt_and_one_end() {
+fn under_all_faults_each_run_has_one_holder_and_one_attempt_at_a_time_and_one_end() {
     let runs = if std::env::var_os("LONG").is_some() { 200 } else { 20 };
     let mut refused = Refusals::default();
     let mut ends = std::collections::BTreeMap::<String, usize>::new();
@@ -227,7 +227,10 @@ fn under_all_faults_each_run_has_one_holder_one_attempt_and_one_end() {
         refused.by_rabbits += soak.refused.by_rabbits;
         refused.lost_answers += soak.refused.lost_answers;
     }
-    assert!(refused.conflicts > 0 && refused.by_rabbits > 0, "{refused:?}: nothing was fenced off");
+    assert!(
+        refused.conflicts > 0 && refused.by_rabbits > 0,
+        "{refused:?}: no write or no command was refused"
+    );
     assert!(refused.lost_answers > 0, "{refused:?}");
     assert!(ends.len() > 1, "all runs end in the same phase: {ends:?}");
 }

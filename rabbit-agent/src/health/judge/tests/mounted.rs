@@ -35,7 +35,7 @@ fn only_a_file_system_that_became_read_only_is_reported() {
 }
 
 #[test]
-fn a_shut_down_file_system_is_critical_but_the_rabbit_is_not() {
+fn a_file_system_that_was_shut_down_is_critical_and_the_health_of_the_rabbit_is_a_warning() {
     let mut rabbit = Rabbit::well();
     rabbit.facts.file_systems =
         mounted(false, false, Answer::ShutDown("Input/output error".into()));
