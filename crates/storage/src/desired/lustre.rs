@@ -67,7 +67,7 @@ pub struct TargetLines {
 pub struct LustreClient {
     /// The source of the mount, `<mgs nids>:/<fsname>`.
     pub source: String,
-    /// The mount point at which hooks see the file system.
+    /// The mount point at which the file system is mounted while hooks work in it.
     pub temporary: MountPoint,
     /// Arguments of `mount -t lustre` for the client mount; without them, hooks that need the client mount do not run.
     pub mount: Option<SiteCommand>,

@@ -92,7 +92,7 @@ fn an_open_raw_device_is_not_released() {
 /// In the agent's own mount namespace umount(2) fails with EBUSY. The error names the holder, and does not
 /// name a kernel thread.
 #[test]
-fn a_holder_is_named_with_the_time_of_its_start() {
+fn the_error_of_a_busy_mount_names_the_holder_with_its_start_time() {
     with_only_lab(|lab| {
         let (_, fs) = create_file_system(lab, 0);
         let mount = of_root(&fs, lab.point("wf-0"));
@@ -111,7 +111,7 @@ fn a_holder_is_named_with_the_time_of_its_start() {
 
 /// A service with its own mount namespace has copies of our mounts; the copies do not make umount(2) fail with EBUSY.
 #[test]
-fn a_busy_mount_names_its_users_and_not_the_owners_of_idle_copies() {
+fn the_error_of_a_busy_mount_names_its_users_and_not_the_owners_of_idle_copies() {
     with_only_lab(|lab| {
         let (_, fs) = create_file_system(lab, 0);
         let mount = of_root(&fs, lab.point("wf-0"));

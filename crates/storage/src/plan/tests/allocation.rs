@@ -238,7 +238,11 @@ fn an_allocation_without_records_is_adopted_whole_or_not_at_all() {
         [],
         "recorded namespaces need no step"
     );
-    assert_eq!(only(&rabbit(6, vec![unknown(0), ours(1)])), [], "a list with gaps proves nothing");
+    assert_eq!(
+        only(&rabbit(6, vec![unknown(0), ours(1)])),
+        [],
+        "one reported namespace does not exist"
+    );
 
     let refusal = |namespaces: Vec<Namespace>| match refused(&wanted, &rabbit(6, namespaces)) {
         Rejection::Lost { missing, .. } => {

@@ -143,9 +143,9 @@ fn only_mounts_rejects_a_covered_mount_after_all_other_unmounts() {
 }
 
 /// The object names no namespaces and LVM finds no group, so only the mapping itself shows whether the volume still
-/// lies on a device. A mapping that does stays.
+/// lies on a device. A mapping that lies on a device stays.
 #[test]
-fn only_a_mapping_without_devices_is_removed_without_lvm() {
+fn when_lvm_finds_no_group_only_a_mapping_that_lies_on_no_device_is_removed() {
     let steps = |foreign_devices: &[&str]| {
         let mut mount = Mount { hooks: Vec::new(), ..mount() };
         let layer = VolumeLayer::Lvm(Box::default());

@@ -70,7 +70,7 @@ impl NvmeDrives {
     fn read_drive(&self, drive: &Arc<Managed>, blocks: &[BlockNode]) -> Result<Reading, Fault> {
         let (managed, blocks) = (Arc::clone(drive), blocks.to_vec());
         let name = drive.physical.node.nqn.to_string();
-        // A running change may change the drive's answers at any moment, in particular the answer which hosts have
+        // A change that still runs may at any moment change what the drive reports, in particular which hosts have
         // access.
         if let Some(unended) = self.changes.unended(&name) {
             return Err(unended.to_string());
@@ -265,7 +265,8 @@ impl Managed {
             |block: &&BlockNode| block.device.namespace.subsystem == self.physical.node.nqn;
         let foreign = blocks.iter().filter(is_here).filter(|block| !self.is_recorded(block));
         match foreign.map(|block| &*block.device.path).find_map(physical::in_use) {
-            // Such a drive is most likely a drive of the operating system.
+            // A drive that this node uses and that has no recorded namespace is most likely a drive of the operating
+            // system.
             Some(why) if self.ledger.records().is_empty() => return Ok(Reading::NotOurs(why)),
             Some(why) => return Err(why),
             None => {}
