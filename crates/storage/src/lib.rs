@@ -21,7 +21,8 @@
 //!   unmounted.
 //!
 //! # Tasks that only one module may do
-//! * `linux::cmd` alone starts programs, `linux::child` alone forks, `linux::mount` alone mounts and unmounts.
+//! * Only `linux::cmd` and `linux::worker` start programs, only `linux::child` forks, and only `linux::mount` mounts
+//!   and unmounts.
 //! * `linux::hung` alone describes what hangs: each process, its place in the kernel, and the DLM locks that this node
 //!   was not granted.
 //!

@@ -1,4 +1,4 @@
-//! Lustre targets: a ZFS pool on an allocation, and in it one dataset from which a Lustre service is mounted.
+//! Lustre targets. Each is a dataset in a ZFS pool on an allocation; a Lustre service is mounted from the dataset.
 
 use std::fmt;
 

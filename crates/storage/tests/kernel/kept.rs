@@ -10,8 +10,8 @@ use storage::{
 use super::*;
 use crate::lab::{Keeper, with_only_lab};
 
-/// Returns a mount whose root directory stays root's. A process in its own user namespace has rights only over the
-/// files of mapped users, and only root is mapped.
+/// Returns a mount whose root directory keeps root as its owner. The tests use the mount from processes in their own
+/// user namespaces, which map only root, so that these processes have rights only over root's files.
 fn of_root(fs: &FileSystem, target: MountPoint) -> Mount {
     Mount { owner: None, ..mount_of(fs, target) }
 }

@@ -191,7 +191,7 @@ fn an_allocation_whose_creation_a_crash_interrupted_is_completed_on_other_drives
     assert_eq!(
         steps(&over(4, 2, &[]), &observed),
         [first],
-        "its bytes count as free only after the deletion"
+        "the bytes of the partial namespace count as free only after its deletion"
     );
     let incomplete = rabbit(6, vec![ours(0), ours(2)]);
     assert_eq!(

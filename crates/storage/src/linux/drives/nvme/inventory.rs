@@ -37,8 +37,8 @@ const NOT_MANAGED: &str = "it no longer supports namespace management";
 
 impl NvmeDrives {
     /// Reads all drives in parallel, and returns them in the order of their NQNs. Simultaneous calls share one
-    /// observation ([`SharedLook`](super::SharedLook)). Otherwise, when many allocations are made at the same time,
-    /// each of them would read the namespaces of all others from the drives.
+    /// observation ([`SharedLook`](super::SharedLook)). Otherwise, with many allocations at the same time, each
+    /// allocation would read the namespaces of all other allocations from the drives.
     pub(super) fn look(&self) -> Result<Observed, ObserveError> {
         self.shared.take(|| self.look_at_all())
     }

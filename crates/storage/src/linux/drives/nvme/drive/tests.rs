@@ -19,7 +19,7 @@ use crate::{
 const MIB: u64 = 1 << 20;
 
 thread_local! {
-    /// The kind of access to the drives of this test.
+    /// How this test reaches its drives: directly or through a switch.
     static WAY: Cell<Way> = const { Cell::new(Way::Here) };
 }
 

@@ -123,7 +123,7 @@ fn a_tunnel_that_never_opens_times_out() {
     assert_eq!(
         chassis.count(Command::Tunnel),
         1 + 1 + 3,
-        "status reads, the request, status reads"
+        "one status read, the request to open the tunnel, three status reads"
     );
     let fabric = fabric(&chassis);
     assert_eq!(
