@@ -240,7 +240,7 @@ fn importable_pools_are_listed_with_their_states() {
 /// The target of this test is a management target, whose `lustre:svname` is `MGS` (according to a published guide).
 /// Every kind of target has this property, and mkfs.lustre writes it last.
 #[test]
-fn a_target_is_whole_once_its_last_property_is_written() {
+fn a_lustre_target_is_complete_once_its_last_property_is_written() {
     let state = |text: &str| read_state(text, &Dataset::new("mgspool", "mgt").unwrap());
     assert_eq!(state("mgspool\t-\nmgspool/mgt\tMGS\n"), Ok(DatasetState::Whole));
     assert_eq!(state("mgspool\t-\nmgspool/mgt\t-\n"), Ok(DatasetState::HalfMade));

@@ -96,7 +96,7 @@ fn hooks_of_a_mount_that_a_foreign_mount_replaced_still_run() {
 }
 
 #[test]
-fn only_mounts_unmounts_the_last_mount_first() {
+fn the_clean_up_unmounts_the_latest_mount_first() {
     let anonymous = unknown();
     let mounts = vec![
         (point("/mnt/nnf/a"), xfs_mount(fs_id(0))),
@@ -118,7 +118,7 @@ fn only_mounts_unmounts_the_last_mount_first() {
 }
 
 #[test]
-fn only_mounts_rejects_a_covered_mount_after_all_other_unmounts() {
+fn the_clean_up_rejects_a_covered_mount_only_when_no_other_unmount_remains() {
     let ours = |path, index| (point(path), xfs_mount(fs_id(index)));
     let mounts = [
         ours("/mnt/nnf/same", 0),

@@ -146,7 +146,7 @@ impl Simulated {
         }
     }
 
-    /// Returns an admin queue of the drive, which is reached in this way.
+    /// Returns an admin queue that reaches the drive directly or through a switch, as `way` says.
     pub(super) fn queue(&self, way: Way) -> Box<dyn AdminQueue> {
         match way {
             Way::Here => Box::new(self.clone()),

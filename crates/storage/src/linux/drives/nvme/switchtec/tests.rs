@@ -82,7 +82,7 @@ fn drives_are_found_in_the_same_slots_after_the_switches_device_names_changed() 
 }
 
 #[test]
-fn drives_stay_known_while_their_switches_are_silent_and_come_back_under_other_names() {
+fn drives_stay_known_while_their_switches_are_silent_or_return_under_other_device_names() {
     let (chassis, _) = chassis(&[0, 9]);
     let fabric = fabric(&chassis);
     assert_eq!(fabric.drives().len(), 2);
