@@ -362,8 +362,7 @@ fn a_host_without_a_recorded_name_has_the_name_of_its_endpoint_and_can_be_detach
 }
 
 #[test]
-fn a_host_attached_at_another_endpoint_takes_its_name_along_and_its_former_endpoint_gets_a_default_name()
- {
+fn a_host_attached_at_a_new_endpoint_keeps_its_name_and_its_old_endpoint_gets_a_default_name() {
     let bench = Bench::new(17);
     let drive = bench.start();
     drive.create(allocation(0), wanted_size(MIB), 1).unwrap();
