@@ -25,12 +25,13 @@ use crate::{
 /// first creates its namespaces, the second attaches them, the third finds no more steps.
 const ROUNDS: usize = 6;
 
-/// Maximum number of times that a unit observes again because another unit changed the node first. Allocations made in
-/// parallel all choose the drive with the most free bytes, so an allocation may lose this race once on each drive.
+/// Maximum number of times that a unit observes again because another unit changed the node between the observation and
+/// the step. Allocations made in parallel all choose the drive with the most free bytes, so an allocation may lose this
+/// race once on each drive.
 const MAX_LOST_RACES: usize = 64;
 
-/// Maximum number of groups that one call of [`Converger::converge_all`] converges at the same time. Each group needs a
-/// thread, which may block in the kernel.
+/// Maximum number of groups of units ([`Desired::group`]) that one call of [`Converger::converge_all`] converges at the
+/// same time. Each group needs a thread, which may block in the kernel.
 const SIDE_BY_SIDE: usize = 16;
 
 /// The outcome of a convergence: the steps taken (none when the unit already was as desired) and the last observation.
@@ -110,8 +111,8 @@ impl Converger {
     }
 
     /// Returns a converger for the same node with another [`Host`]: `before` receives this converger's [`Host`] and
-    /// returns the new one, for example a wrapper around the old one. Units of one group still run one after another,
-    /// whichever of the two convergers runs them.
+    /// returns the new one, for example a wrapper around the old one. Units of the same [`Desired::group`] still run
+    /// one after another, even when one runs on this converger and another on the new one.
     #[must_use]
     pub fn with_host(&self, before: impl FnOnce(Arc<dyn Host>) -> Arc<dyn Host>) -> Self {
         Self { host: before(Arc::clone(&self.host)), groups: Arc::clone(&self.groups) }
@@ -134,8 +135,8 @@ impl Converger {
         result
     }
 
-    /// Converges every unit: different groups in parallel, units of one group in the order given. Returns the results
-    /// in the order of `desired`.
+    /// Converges every unit. Units of the same [`Desired::group`] run one after another in the order given; units of
+    /// different groups run in parallel. Returns the results in the order of `desired`.
     pub fn converge_all(&self, desired: &[Desired]) -> Vec<Result<Converged, ConvergeError>> {
         let mut groups: BTreeMap<String, Vec<usize>> = BTreeMap::new();
         for (index, unit) in desired.iter().enumerate() {
@@ -208,8 +209,8 @@ impl Converger {
             );
             let apply = if are_independent { execute_each } else { execute };
             match apply(&*self.host, steps, &mut progress.done) {
-                // Another unit changed the node first, for example took the drive's free bytes: observe again. Such a
-                // lost race does not count as a round.
+                // Another unit changed the node between this unit's observation and its step, for example took the
+                // drive's free bytes: observe again. Such a lost race does not count as a round.
                 Err(ExecuteError { source: StepError::Changed(_), .. })
                     if lost_races < MAX_LOST_RACES =>
                 {
@@ -235,7 +236,8 @@ impl Converger {
         Arc::clone(self.groups.lock().entry(name.to_owned()).or_default())
     }
 
-    /// Drops the locks of groups that no unit uses: each job brings new groups, and the daemon runs for years.
+    /// Drops the locks of the groups ([`Desired::group`]) in which no unit runs: each job brings new groups, and the
+    /// daemon runs for years.
     fn forget_idle_groups(&self) {
         self.groups.lock().retain(|_, group| Arc::strong_count(group) > 1);
     }

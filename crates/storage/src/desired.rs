@@ -1,7 +1,8 @@
 //! The desired state of a node: validated values only.
 //!
-//! One [`Desired`] is one unit of work: it converges, fails and is reported separately, and units of different groups
-//! run in parallel. A ClientMount with sixteen mounts is sixteen units and one more unit for its index tree.
+//! One [`Desired`] is one unit of work: it converges, fails and is reported separately. Units of different groups
+//! ([`Desired::group`]) run in parallel. A ClientMount with sixteen mounts is sixteen units and one more unit for its
+//! index tree.
 
 mod allocation;
 mod file_system;
@@ -59,15 +60,15 @@ pub enum Desired {
     Mounted(Mount),
     /// The file system is not mounted, and its mount point is removed.
     Unmounted(Mount),
-    /// The tree shows exactly these links.
+    /// The index tree has exactly these links.
     IndexTree(IndexTree),
-    /// None of these links is in the tree, and the tree's root is removed unless it has other entries.
+    /// The index tree has none of these links, and its root is removed unless it has other entries.
     NoIndexTree(IndexTree),
     /// Beneath the allowed roots, no mount is provably Warren's except the mounts at these mount points.
     OnlyMounts(Vec<MountPoint>),
-    /// No device and no lock space remains of a volume group that is provably gone. Groups whose names
-    /// contain the uid of one of these owners are exempt: other units handle them. Existing groups stay, and
-    /// the observation lists them.
+    /// Of volume groups that provably no longer exist, this node keeps neither a device-mapper mapping nor a DLM lock
+    /// space. Volume groups whose names contain the uid of one of these owners are exempt: other units handle them.
+    /// Existing volume groups stay, and the observation lists them.
     OnlyVolumes(BTreeSet<ObjectUid>),
     /// The node's drives and namespaces are observed; nothing changes.
     Inventory,

@@ -141,10 +141,10 @@ pub fn execute_each(
     combine(failures)
 }
 
-/// Combines failures into one error. The error's first failure is one that is neither [`StepError::NoRoom`] nor
-/// [`StepError::Changed`]; if no failure is of another kind, `NoRoom`; and if all failures are `Changed`, `Changed`.
-/// The converger observes again only in the last case, because `Changed` means that another unit changed the node
-/// first.
+/// Combines failures into one error. As its first failure, the error gets one that is neither [`StepError::NoRoom`] nor
+/// [`StepError::Changed`]; if there is none, one that is `NoRoom`; and only if all failures are `Changed`, one that is
+/// `Changed`. The converger observes again only in the last case, because `Changed` means that another unit changed the
+/// node first.
 fn combine(mut failures: Vec<ExecuteError>) -> Result<(), ExecuteError> {
     failures.sort_by_key(|failure| match failure.source {
         StepError::Changed(_) => 2,

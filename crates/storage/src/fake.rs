@@ -1,5 +1,5 @@
-//! Simulates a node in memory that refuses what a kernel refuses: for the tests of this crate, and of the crates
-//! that depend on it.
+//! Simulates a node in memory, for the tests of this crate and of the crates that depend on it. The simulated node
+//! refuses what a real kernel would refuse.
 //!
 //! `tests/loop.rs` proves on the real kernel that each rule of this simulation is right. Several nodes may share the
 //! drives of one rabbit ([`FakeHost::peer`]); each node has its own mounts, directories and hook records.

@@ -1,4 +1,4 @@
-//! The state of a node's hardware and file systems, as facts without a judgement.
+//! Facts about a node's hardware and file systems.
 //!
 //! Facts are the values that were read, without conclusions. [`Facts::unread`] lists each failed read with its reason,
 //! so that a missing value counts neither as healthy nor as broken.

@@ -13,20 +13,22 @@
 //! * A [`Rejection`] changes nothing. The agent formats, wipes, detaches or unmounts only what is provably Warren's.
 //! * A mount, volume or tree counts as gone when no part of it that Warren made is left. A foreign mount at the same
 //!   path stays, and does not matter unless it covers one of Warren's mounts: then the unit is rejected.
-//! * One call converges at a time for each [`Desired::group`]; any number of groups converge in parallel.
+//! * For each group of units ([`Desired::group`]), one call converges at a time; any number of groups converge in
+//!   parallel.
 //! * An observation of a real node returns within twice [`linux::LinuxConfig::mount_deadline`], or fails and names the
 //!   place in the kernel where it hangs. A dead device or server therefore delays only the unit that uses it. Mounts
 //!   are read with `AT_STATX_DONT_SYNC` (statx(2)), so that a mount whose server does not answer can be observed and
 //!   unmounted.
 //!
 //! # Tasks that only one module may do
-//! * `linux::cmd` alone starts programs, `linux::child` alone forks, `linux::mount` alone mounts and unmounts.
+//! * Only `linux::cmd` and `linux::worker` start programs, only `linux::child` forks, and only `linux::mount` mounts
+//!   and unmounts.
 //! * `linux::hung` alone describes what hangs: each process, its place in the kernel, and the DLM locks that this node
 //!   was not granted.
 //!
 //! # Caveats
-//! * An observation that hangs blocks one thread until the kernel returns; until then its unit is not observed again. A
-//!   process with such a thread cannot end entirely, not even by SIGKILL.
+//! * An observation that hangs blocks one thread until the kernel returns; until then the same unit is not observed
+//!   again. A process with such a thread cannot end entirely, not even by SIGKILL.
 //! * mount(2), umount(2), chown(2), wiping and detaching run in a child process with a deadline, and commands in a
 //!   process group with a deadline. The reads between these calls are local and have no deadline: openat2(2) beneath
 //!   the root, reads of the mount table, and the read of a device after its mkfs. A step that walks to a mount point of

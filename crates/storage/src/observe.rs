@@ -84,8 +84,8 @@ pub(crate) fn observe(
         | Desired::Withdrawn { .. }
         | Desired::Inventory => observer.inventory(),
         Desired::FileSystemReady(fs) => file_system(observer, fs, true),
-        // Only the hooks of the phase PreTeardown need the contents; without such hooks, even an unreadable device is
-        // released.
+        // Only the hooks of the hook point PreTeardown need the contents; without such hooks, the agent releases even
+        // an unreadable device.
         Desired::FileSystemGone(fs) => {
             let needs_contents = |hook: &Hook| hook.id.phase == HookPoint::PreTeardown;
             file_system(observer, fs, fs.hooks.iter().any(needs_contents))

@@ -106,17 +106,17 @@ fn an_allocation_is_created_attached_detached_and_deleted() {
 }
 
 #[test]
-fn a_compute_in_another_slot_reaches_only_its_own_namespaces() {
+fn a_compute_that_moves_to_another_slot_keeps_access_and_its_former_slot_loses_it() {
     scenarios::allocations::moved(&Memory::new());
 }
 
 #[test]
-fn only_a_node_with_access_sees_a_device() {
+fn only_a_node_with_access_to_a_namespace_has_its_device() {
     scenarios::allocations::access_is_what_a_node_sees(&Memory::new());
 }
 
 #[test]
-fn access_stays_and_the_device_returns_after_a_reboot() {
+fn after_a_reboot_hosts_keep_their_access_to_a_namespace_and_its_device_returns() {
     scenarios::allocations::reboot(&Memory::new());
 }
 
@@ -161,12 +161,12 @@ fn a_mount_fails_when_the_name_of_its_device_moved_to_another_namespace() {
 }
 
 #[test]
-fn the_second_mount_of_a_volume_is_unmounted_after_the_first() {
+fn a_bind_mount_can_be_unmounted_after_the_mount_that_it_shows() {
     scenarios::mounts::bind(&Memory::new());
 }
 
 #[test]
-fn only_desired_mounts_and_foreign_mounts_stay() {
+fn the_clean_up_leaves_only_desired_and_foreign_mounts() {
     scenarios::mounts::only_mounts(&Memory::new());
 }
 
@@ -221,22 +221,22 @@ fn a_mkfs_line_that_sets_the_uuid_is_rejected() {
 }
 
 #[test]
-fn a_tree_is_created_changed_and_removed() {
+fn an_index_tree_is_created_changed_and_removed() {
     scenarios::trees::life(&Memory::new());
 }
 
 #[test]
-fn a_wrong_link_is_corrected_and_other_files_stay() {
+fn a_wrong_link_in_an_index_tree_is_corrected_and_foreign_files_stay() {
     scenarios::trees::planted(&Memory::new());
 }
 
 #[test]
-fn a_tree_is_rejected_when_its_root_is_a_link_or_inside_a_mount() {
+fn an_index_tree_is_rejected_when_its_root_is_a_link_or_inside_a_mount() {
     scenarios::trees::root_in_the_way(&Memory::new());
 }
 
 #[test]
-fn the_root_of_a_tree_stays_while_mounts_are_in_it() {
+fn the_root_of_an_index_tree_stays_while_mounts_are_in_it() {
     scenarios::trees::with_mounts(&Memory::new());
 }
 
@@ -266,12 +266,12 @@ fn a_foreign_mount_that_appears_after_the_observation_is_not_unmounted() {
 }
 
 #[test]
-fn a_foreign_mount_at_the_temporary_mount_point_does_not_stop_a_removal() {
+fn a_foreign_mount_at_the_temporary_mount_point_does_not_stop_the_removal_of_a_file_system() {
     scenarios::file_systems::occupied_temporary_place(&Memory::new());
 }
 
 #[test]
-fn each_rabbit_links_only_its_own_computes() {
+fn each_rabbits_index_tree_links_only_its_own_computes() {
     scenarios::trees::seventeen_computes(&Memory::new());
 }
 
@@ -296,7 +296,7 @@ fn volumes_without_a_file_system_are_active_only_on_computes() {
 }
 
 #[test]
-fn volumes_over_a_foreign_group_or_not_created_yet_are_rejected() {
+fn a_volume_over_a_foreign_group_and_a_mount_of_a_missing_volume_are_rejected() {
     scenarios::volumes::refused(&Memory::new());
 }
 

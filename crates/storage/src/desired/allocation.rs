@@ -8,8 +8,8 @@ use super::{NamespaceId, NodeName, ObjectUid};
 
 /// Identity of an allocation: the NnfNodeBlockStorage that requests it and its index in `spec.allocations`.
 ///
-/// The uid identifies the object, not its name: an object that was deleted and created again must not inherit the
-/// data of its predecessor.
+/// The uid identifies the object, not its name: when an object is deleted and another is created under the same name,
+/// the new object must not get the data of the deleted one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AllocationId {
     /// `metadata.uid` of the NnfNodeBlockStorage.

@@ -121,7 +121,7 @@ pub struct FileSystem {
     pub hooks: Vec<Hook>,
     /// Arguments of `mount -t <kind>` for the temporary mount.
     pub mount: Option<SiteCommand>,
-    /// The mount point at which hooks see the file system.
+    /// The mount point at which the file system is mounted while hooks work in it.
     pub temporary: MountPoint,
 }
 

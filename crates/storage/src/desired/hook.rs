@@ -33,8 +33,8 @@ impl fmt::Display for HookScope {
     }
 }
 
-/// The phase in which a hook runs, with the name of its field in the profile. The phases of set-up come first, then
-/// the phases of tear-down.
+/// The hook points: when a hook runs. The profile has a field of the same name for each hook point. The hook points of
+/// set-up come first, then the hook points of tear-down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HookPoint {
     /// Before a volume is activated for a mount.
@@ -63,7 +63,7 @@ pub enum HookPoint {
 }
 
 impl HookPoint {
-    /// Returns the phase's field in the profile, which is also part of the name of the hook's record.
+    /// Returns the hook point's field in the profile, which is also part of the name of the hook's record.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::PreActivate => "preActivate",
@@ -80,7 +80,7 @@ impl HookPoint {
         }
     }
 
-    /// Returns whether the hooks of this phase undo the work of set-up hooks.
+    /// Returns whether the hooks of this hook point undo the work of set-up hooks.
     pub fn tears_down(self) -> bool {
         self >= Self::PreTeardown
     }

@@ -1,4 +1,4 @@
-//! Lustre targets: a ZFS pool on an allocation, and in it one dataset from which a Lustre service is mounted.
+//! Lustre targets. Each is a dataset in a ZFS pool on an allocation; a Lustre service is mounted from the dataset.
 
 use std::fmt;
 
@@ -67,7 +67,7 @@ pub struct TargetLines {
 pub struct LustreClient {
     /// The source of the mount, `<mgs nids>:/<fsname>`.
     pub source: String,
-    /// The mount point at which hooks see the file system.
+    /// The mount point at which the file system is mounted while hooks work in it.
     pub temporary: MountPoint,
     /// Arguments of `mount -t lustre` for the client mount; without them, hooks that need the client mount do not run.
     pub mount: Option<SiteCommand>,

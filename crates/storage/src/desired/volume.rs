@@ -94,8 +94,8 @@ pub struct LvmLines {
     pub activate: Option<SiteCommand>,
     /// `lvchange`, to deactivate.
     pub deactivate: Option<SiteCommand>,
-    /// Whether the node leaves the group's lock space when its last volume becomes inactive. A compute leaves it; a
-    /// rabbit stays in it, for the other nodes.
+    /// Whether the node leaves the group's lock space once it has deactivated its last active volume of the group. A
+    /// compute leaves the lock space; a rabbit stays in it, for the other nodes.
     pub leaves_lock_space: bool,
     /// Whether the volume's names are a guess, because the profile that determines them is gone. The agent then takes
     /// the names from LVM's report on the namespaces; the site's lines get values for `$VG_NAME` and `$LV_NAME` only

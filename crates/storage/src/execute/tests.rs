@@ -214,7 +214,7 @@ fn execute_skips_later_steps_of_a_drive_after_its_failure_and_returns_the_failur
     let mut done = Vec::new();
     let error = execute(&host, [steps, vec![detach(0)]].concat(), &mut done).unwrap_err();
     assert_eq!(done, [delete(0, 1), delete(2, 1)], "the following steps do not start");
-    assert_eq!(*error.step, delete(3, 1), "a change by another unit is not the first error");
+    assert_eq!(*error.step, delete(3, 1), "an error other than `Changed` comes first");
     let StepError::Several { first, others } = &error.source else { panic!("{error:?}") };
     assert!(first.to_string().contains("erase nqn.2026-01.io.warren:drive-3:1"), "{first}");
     assert_eq!(others.len(), 1);

@@ -1,4 +1,5 @@
-//! Simulates LVM: the metadata on the devices, shared by all nodes, and the active volumes of each node.
+//! Simulates LVM. The metadata is on the devices, so all nodes share it; each node has active volumes and lock spaces
+//! of its own.
 //!
 //! Exit codes and refusals are those of LVM 2.03.16, as observed on virtual machines.
 

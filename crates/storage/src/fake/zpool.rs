@@ -1,7 +1,8 @@
-//! Simulates ZFS and Lustre's targets: the labels on the devices, shared by all nodes.
+//! Simulates ZFS pools, and the Lustre targets in them. The labels on a pool's devices describe the pool, so every node
+//! that reaches the devices finds the same pool.
 //!
-//! The refusals follow the manual pages zpool(8), zfs(8) and mkfs.lustre(8). They were not compared with a
-//! kernel that has Lustre.
+//! The refusals follow the manual pages zpool(8), zfs(8) and mkfs.lustre(8). The simulation was not compared with a
+//! node that runs Lustre.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +13,7 @@ use crate::{
     step::ZfsAction,
 };
 
-/// The pools on the devices, by name.
+/// All pools that the labels on the devices describe, by name.
 #[derive(Debug, Default)]
 pub(super) struct Pools(BTreeMap<String, Pool>);
 

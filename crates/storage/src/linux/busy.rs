@@ -28,7 +28,7 @@ pub(super) fn retry_while_busy<T>(
     attempt()
 }
 
-/// Pauses, for conditions whose end no event reports.
+/// Sleeps for `pause`. For callers that wait for a condition whose end no event reports.
 pub(super) fn pause_for(pause: Duration) {
     let _ = poll(&mut [], PollTimeout::try_from(pause).unwrap_or(PollTimeout::ZERO));
 }

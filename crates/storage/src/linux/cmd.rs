@@ -1,4 +1,5 @@
-//! The only module that starts programs: with a deadline, in a process group, and keeping their stderr.
+//! Runs programs, each with a deadline and in a process group of its own, and keeps their output. Apart from
+//! [`super::worker`], no other module starts programs.
 
 use std::{
     io::{self, PipeReader, PipeWriter, Read, Write},

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_block_device_has_a_name() {
+    fn device_name_returns_none_for_a_source_that_is_no_block_device() {
         assert_eq!(device_name("/dev/null"), None);
         assert_eq!(device_name("10.0.0.1@tcp:/aaaaaaaa"), None);
     }

@@ -1,8 +1,9 @@
 //! Records which hooks ran, because an observation of the node cannot show that.
 //!
 //! ```text
-//! <state>/hooks/<scope>/<hook point>.<index>     empty files; a scope is open while its directory exists
+//! <state>/hooks/<scope>/<hook point>.<index>     empty files
 //! ```
+//! A scope is open while its directory exists: the scope's tear-down hooks must still run.
 
 use std::{
     fs::{self, File},

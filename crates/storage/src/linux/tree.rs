@@ -26,7 +26,7 @@ pub(super) fn observe(root: &MountPoint) -> io::Result<TreeState> {
         Walk::Entry(entry) => entry,
     };
     let Some(leaf) = top.leaf()? else { return Ok(TreeState::default()) };
-    // A file system mounted on the tree's root belongs to another owner, and so do its contents.
+    // A file system that is mounted on the tree's root is not Warren's to change, and neither are its contents.
     if leaf.mount.is_some() {
         return Ok(TreeState {
             path: PathState::ThroughMount { at: root.path() },

@@ -1,4 +1,4 @@
-//! Finds mappings that an LVM command left because it was killed while it activated or deactivated a volume.
+//! Finds the mappings that remain when an LVM command was killed while it activated or deactivated a volume.
 //!
 //! Mappings without a table are visible only in device-mapper's own list (dmsetup(8)): the kernel adds a mapping to
 //! sysfs as a block device when the mapping gets its first table (Linux drivers/md/dm.c, `dm_setup_md_queue`). When LVM

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn the_group_is_taken_from_the_name_of_a_mapping() {
+    fn group_returns_the_volume_group_in_the_name_of_a_mapping() {
         let mapping = |name: &str| Mapping {
             name: name.to_owned(),
             number: DeviceNumber { major: 253, minor: 0 },

@@ -12,9 +12,9 @@ pub struct PortLink {
     pub port: u8,
     pub end: LinkEnd,
     pub state: LinkState,
-    /// Lanes in use, and lanes of the fully trained link.
+    /// Number of lanes in use, and number of lanes that the switch configures for the port.
     pub width: Pair,
-    /// PCIe generation in use (4 is 16 GT/s), and generation of the fully trained link.
+    /// PCIe generation in use (4 is 16 GT/s), and the generation that the switch configures for the port.
     pub generation: Pair,
 }
 

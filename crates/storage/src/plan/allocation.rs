@@ -142,8 +142,8 @@ impl Placement<'_> {
 }
 
 /// Plans the attachments before the detachments, except in one case. When a host of the allocation has moved to another
-/// port of the chassis, another host may be at its former port, and that host must not have access. The former port is
-/// therefore detached first: it loses access even when an attachment fails.
+/// port of the chassis, another host may now be at the port that it left, and that host must not have access. The port
+/// that the host left is therefore detached first: it loses access even when an attachment fails.
 fn grant(ours: &[&Namespace], wanted: &BTreeSet<Access>, observed: &Observed) -> Vec<Step> {
     let has_moved = |host: &Attached| wanted.iter().any(|wanted| wanted.node == host.node);
     let detachments = |namespace| {

@@ -153,8 +153,9 @@ fn sets_uuid(line: &str, kind: FileSystemKind) -> bool {
     })
 }
 
-/// Plans to mount the file system at its temporary mount point, run the phase's hooks and unmount it. If a crash left
-/// this file system mounted there, the hooks use that mount. If no hook is due, plans only to unmount the file system.
+/// Plans to mount the file system at its temporary mount point, run the hooks of the hook point and unmount the file
+/// system. If a crash left this file system mounted there, the hooks use that mount. If no hook is due, plans only to
+/// unmount the file system.
 fn with_temporary_mount(
     fs: &FileSystem,
     observed: &Observed,

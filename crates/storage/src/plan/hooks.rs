@@ -8,8 +8,8 @@ use crate::{
     observed::Observed,
 };
 
-/// Plans the hooks of the phase that have no record of a run; `more` holds the variables that are known
-/// only after the observation.
+/// Plans the hooks of the hook point that have no record of a run; `more` holds the variables that are known only after
+/// the observation.
 pub(super) fn due<'a>(
     hooks: &'a [Hook],
     phase: HookPoint,
@@ -22,7 +22,7 @@ pub(super) fn due<'a>(
         .map(|hook| Step::RunHook { id: hook.id.clone(), line: hook.command.expand(more) })
 }
 
-/// Returns whether any of the phase's hooks must run.
+/// Returns whether any of the hook point's hooks must run.
 pub(super) fn is_due(hooks: &[Hook], phase: HookPoint, observed: &Observed) -> bool {
     due(hooks, phase, observed, &BTreeMap::new()).next().is_some()
 }

@@ -115,7 +115,7 @@ fn unmount_steps(
     observed: &Observed,
     more: &BTreeMap<String, String>,
 ) -> Result<Vec<Step>, Rejection> {
-    // A site that leaves this line empty unmounts the target in its hooks.
+    // A site that leaves the line for the unmount empty unmounts the target in its hooks.
     let Some(command) = &target.lines.unmount else { return Ok(Vec::new()) };
     let state = mount::target_state(observed.target.as_ref());
     let line = command.expand(more);
@@ -131,7 +131,7 @@ fn is_target(target: &LustreTarget, existing: &MountedThing) -> bool {
     existing.source == target.dataset.to_string() && existing.kind != "zfs"
 }
 
-/// Plans to mount the file system as a client, run the phase's hooks and unmount it.
+/// Plans to mount the file system as a client, run the hooks of the hook point and unmount the file system.
 fn run_hooks_on_client(
     target: &LustreTarget,
     client: &LustreClient,

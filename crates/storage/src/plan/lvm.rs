@@ -1,8 +1,7 @@
 //! Plans the creation, activation, deactivation, repair and removal of logical volumes.
 //!
-//! A group belongs to the volume when it has the group name of the volume and lies on the volume's
-//! namespaces; LVM reads only these devices. A group with Warren's tag was made by Warren, a group without
-//! the tag by the site's earlier agent.
+//! A group belongs to the volume when it has the group name of the volume and lies on the volume's namespaces; LVM
+//! reads only these devices. If the group has Warren's tag, Warren made it; otherwise the site's earlier agent did.
 
 mod activate;
 mod lines;

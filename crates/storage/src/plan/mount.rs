@@ -179,7 +179,8 @@ pub(super) fn is_desired(mount: &Mount, existing: &MountedThing, observed: &Obse
         MountSource::Bind(_) => {
             match observed.source.as_ref().and_then(|source| source.mounted.as_ref()) {
                 Some(shown) => shown.device == existing.device && shown.root == existing.root,
-                // The bind mount's source is unmounted already; the UUID still shows that the mount is Warren's.
+                // The source of the bind mount is unmounted already; the UUID still shows that the bind mount is
+                // Warren's.
                 None => {
                     matches!(existing.superblock, Superblock::Ours(_))
                         || existing.namespace.is_some()

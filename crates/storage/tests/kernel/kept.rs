@@ -10,8 +10,8 @@ use storage::{
 use super::*;
 use crate::lab::{Keeper, with_only_lab};
 
-/// Returns a mount whose root directory stays root's. A process in its own user namespace has rights only over the
-/// files of mapped users, and only root is mapped.
+/// Returns a mount whose root directory keeps root as its owner. The tests use the mount from processes in their own
+/// user namespaces, which map only root, so that these processes have rights only over root's files.
 fn of_root(fs: &FileSystem, target: MountPoint) -> Mount {
     Mount { owner: None, ..mount_of(fs, target) }
 }
@@ -92,7 +92,7 @@ fn an_open_raw_device_is_not_released() {
 /// In the agent's own mount namespace umount(2) fails with EBUSY. The error names the holder, and does not
 /// name a kernel thread.
 #[test]
-fn a_holder_is_named_with_the_time_of_its_start() {
+fn the_error_of_a_busy_mount_names_the_holder_with_its_start_time() {
     with_only_lab(|lab| {
         let (_, fs) = create_file_system(lab, 0);
         let mount = of_root(&fs, lab.point("wf-0"));
@@ -111,7 +111,7 @@ fn a_holder_is_named_with_the_time_of_its_start() {
 
 /// A service with its own mount namespace has copies of our mounts; the copies do not make umount(2) fail with EBUSY.
 #[test]
-fn a_busy_mount_names_its_users_and_not_the_owners_of_idle_copies() {
+fn the_error_of_a_busy_mount_names_its_users_and_not_the_owners_of_idle_copies() {
     with_only_lab(|lab| {
         let (_, fs) = create_file_system(lab, 0);
         let mount = of_root(&fs, lab.point("wf-0"));

@@ -155,7 +155,7 @@ fn mkfs_that_hangs_is_killed_with_all_its_children() {
 /// mkfs is killed at many moments: with nothing written, with `sb_inprogress` set, or with everything written. In each
 /// case the file system converges.
 #[test]
-fn mkfs_that_is_killed_converges() {
+fn a_file_system_whose_mkfs_was_killed_converges() {
     with_lab(|lab| {
         for moment in 1..=20 {
             let mut fs = file_system_with_mkfs(
@@ -336,7 +336,7 @@ fn a_covered_raw_volume_is_recognised_by_its_device() {
 }
 
 #[test]
-fn a_link_that_a_user_plants_in_a_tree_is_not_followed() {
+fn a_link_that_a_user_plants_in_an_index_tree_is_not_followed() {
     with_lab(|lab| {
         let (_, fs) = create_file_system(lab, 0);
         let mount = mount_of(&fs, lab.point("wf-0/node-0"));
@@ -429,7 +429,7 @@ fn a_mount_line_that_mounts_at_another_path_is_a_failure() {
 
 /// The mount is in another mount namespace, so the agent's own mount table does not show it.
 #[test]
-fn a_namespace_mounted_elsewhere_is_reported_with_its_holder() {
+fn a_device_mounted_only_in_another_mount_namespace_is_reported_with_its_holder() {
     with_lab(|lab| {
         let (namespace, fs) = create_file_system(lab, 0);
         let point = lab.point("elsewhere");

@@ -28,7 +28,7 @@ use crate::{
 /// new mount namespace keeps copies of the mounts of all labs.
 static NAMESPACE: RwLock<()> = RwLock::new(());
 
-/// Runs `story` in a new lab, if this node allows labs.
+/// Runs `story` in a new lab, if the tests may use loop devices on this machine.
 pub fn with_lab(story: impl FnOnce(&Lab)) {
     let _shared = NAMESPACE.read().unwrap_or_else(PoisonError::into_inner);
     if gate::loop_devices() {

@@ -34,7 +34,8 @@ pub fn life(world: &dyn World) {
     assert!(settle(&rabbit, &Desired::Released(wanted.id)).is_empty());
 }
 
-/// A compute moves to another slot: it still reaches the namespace, and its former slot does not.
+/// A compute moves to another slot: the compute still reaches the namespace, and a host in the slot that it left does
+/// not.
 pub fn moved(world: &dyn World) {
     let mut wanted = allocation(0, SIZE, &["compute-1"]);
     let created = allocate(world, &wanted);
@@ -73,7 +74,7 @@ pub fn reboot(world: &dyn World) {
     assert_eq!((after.id, after.device.is_some()), (before.id, true));
 }
 
-/// A mounted namespace is neither detached from its last node nor deleted.
+/// A mounted namespace is neither detached from the node that has mounted it nor deleted.
 pub fn busy(world: &dyn World) {
     let (_, fs) = create_file_system(world, 0);
     let rabbit = world.rabbit();

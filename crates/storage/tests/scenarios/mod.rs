@@ -91,7 +91,7 @@ pub fn settle(host: &Arc<dyn Host>, desired: &Desired) -> Vec<String> {
 
 /// Returns the rejection of `desired`, and checks that the call changed nothing.
 pub fn rejected(world: &dyn World, host: &Arc<dyn Host>, desired: &Desired) -> Rejection {
-    // Leave the free bytes out of the comparison: other programs use the disk beneath the pool too.
+    // Leave the free bytes out of the comparison: other programs also use the disk on which the file drives are.
     let look = || Observed { pool: None, ..host.observe(desired).unwrap() };
     let (before, looked) = (world.foreign(), look());
     let Err(ConvergeError::Rejected(rejection)) = converge(host, desired) else {

@@ -106,7 +106,11 @@ pub fn bind(world: &dyn World) {
     settle(&rabbit, &Desired::Unmounted(second.clone()));
     let tree = storage::desired::IndexTree { root: second.target.parent().unwrap(), links: vec![] };
     let observed = rabbit.observe(&Desired::IndexTree(tree)).unwrap().tree.unwrap();
-    assert_eq!(observed.path, PathState::Absent, "the empty tree is removed with its last mount");
+    assert_eq!(
+        observed.path,
+        PathState::Absent,
+        "the empty index tree is removed with its last mount"
+    );
 }
 
 /// Of Warren's mounts only the desired ones stay; all foreign mounts stay.

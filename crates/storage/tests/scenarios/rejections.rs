@@ -101,8 +101,8 @@ pub fn not_made_or_anothers(world: &dyn World) {
     }
 }
 
-/// A drive reuses an NSID: the new namespace, which is recorded for another allocation, is not mistaken
-/// for the old namespace.
+/// A drive reuses an NSID: the agent does not mistake the new namespace, which is recorded for another allocation, for
+/// the deleted namespace.
 pub fn made_for_another(world: &dyn World) {
     let blank = allocate(world, &allocation(5, SIZE, &[]));
     let mut mistaken = file_system(world, 5, &blank.id);

@@ -16,8 +16,8 @@ impl FakeHost {
         allocation: AllocationId,
     ) -> Result<(), StepError> {
         self.drives().delete(id, allocation)?;
-        // Lock LVM first, then the pools, then the drives, as all other functions do: nodes that share them could
-        // deadlock otherwise.
+        // Lock LVM first, then the pools, then the drives, as all other functions do: with another order, two simulated
+        // nodes that share these locks could deadlock.
         let mut lvm = self.lvm();
         let mut pools = self.pools();
         let drives = self.drives();

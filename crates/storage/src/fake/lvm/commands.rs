@@ -140,9 +140,10 @@ impl OnDevices {
             .filter(|device| self.physical.get(&device.namespace) == Some(&Membership::Marked))
     }
 
-    /// Applies the effect of an interrupted command. A command that changes a group leaves marks in labels, because it
-    /// sets the marks before it writes the group's metadata, and removes them only after it removed the metadata. A
-    /// command that changes mappings leaves mappings, because it creates them before it loads their tables.
+    /// Applies the effect of an interrupted command. A command that changes a group leaves devices whose labels are
+    /// marked as used by a group, because it sets the marks before it writes the group's metadata, and removes them
+    /// only after it removed the metadata. A command that changes mappings leaves mappings without tables, because it
+    /// creates the mappings before it loads their tables.
     pub(in crate::fake) fn half_take(
         &mut self,
         action: VolumeAction,

@@ -72,7 +72,7 @@ mod tests {
         let error = touch.run(Duration::from_secs(60)).unwrap_err();
         let CommandError::TimedOut { waits, .. } = &error else { panic!("{error}") };
         assert!(waits.contains("process ") && waits.contains("SIGKILL did not end it"), "{waits}");
-        assert!(!mark.exists(), "the command was started again");
+        assert!(!mark.exists(), "the command is not started again");
         assert!(unended(mark.to_str().unwrap()).names[0].contains("which has not ended"));
         assert!(unended("/another").names.is_empty());
         Cmd::new(["true"]).run(Duration::from_secs(60)).unwrap();

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use procfs::process::Process;
 
-/// A line of `<lock space>_locks`: a lock of this node; or a lock of another node, if this node
-/// is the resource's master.
+/// A line of `<lock space>_locks`. It describes a lock that this node requested or, if this node is the resource's
+/// master, a lock that another node requested.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Lock {
-    /// Number of the other node; 0 for a lock of this node.
+    /// Number of the node that requested the lock; 0 for this node.
     node: i32,
     /// The process that requested the lock, on `node`.
     pid: i32,

@@ -67,7 +67,8 @@ fn find(file: &Path) -> io::Result<Option<LoopDevice>> {
     found.map(|(_, block)| device(&block)).transpose()
 }
 
-/// Returns all backing files and their devices' directories, from sysfs (Documentation/ABI/testing/sysfs-block-loop).
+/// Returns the backing file of each loop device in use, with the device's directory in sysfs
+/// (Documentation/ABI/testing/sysfs-block-loop).
 ///
 /// Fails if any device cannot be read: with an incomplete list, a file whose device is missing from the list would get
 /// a second loop device.

@@ -85,7 +85,7 @@ struct Plugged {
 struct Managed {
     physical: Physical,
     ledger: Arc<Ledger>,
-    /// Set once the drive manages namespaces and its virtual functions are online.
+    /// Set once the agent has found that the drive manages namespaces, and its virtual functions are online.
     ready: OnceLock<()>,
 }
 

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_speed_means_down_and_a_missing_speed_means_up() {
+    fn a_link_of_unknown_speed_is_down_and_a_link_without_a_speed_is_up() {
         let root = tempfile::tempdir().unwrap();
         let (lost, old) = (root.path().join("lost"), root.path().join("old"));
         put_rates(&lost, &rates("Unknown", "63", "32.0 GT/s PCIe", "4"));
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn error_counters_are_the_totals() {
+    fn errors_returns_the_totals_of_the_counters() {
         let root = tempfile::tempdir().unwrap();
         assert_eq!(errors(root.path()).unwrap(), None);
         put(

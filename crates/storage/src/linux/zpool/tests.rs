@@ -71,7 +71,7 @@ const IMPORTABLE: &str = "\
 \t    ata-INTEL_SSDSC2BB800G4_BTWL413204Z7800RGN  UNAVAIL
 ";
 
-/// Output of ZFS 2.1.11 on a virtual machine, for a pool on two whole namespaces.
+/// Output of `zpool status` of ZFS 2.1.11 on a virtual machine, for a pool on two whole namespaces.
 const STRIPED: &str = "  pool: pool-a4f0c1de-5d7f-4c1b-9f6e-0c0e7d0f8a11-ost-0
  state: ONLINE
 config:
@@ -84,7 +84,8 @@ config:
 errors: No known data errors
 ";
 
-/// Output for the same pool after its export; the search covered two namespaces and the first partition of each.
+/// Output of `zpool import` for the same pool after its export; the search covered two namespaces and the first
+/// partition of each.
 const EXPORTED: &str = "   pool: pool-a4f0c1de-5d7f-4c1b-9f6e-0c0e7d0f8a11-ost-0
      id: 2253686979328346192
   state: ONLINE
@@ -96,7 +97,8 @@ const EXPORTED: &str = "   pool: pool-a4f0c1de-5d7f-4c1b-9f6e-0c0e7d0f8a11-ost-0
 \t  nvme1n1                                        ONLINE
 ";
 
-/// Output of ZFS 2.1.11 for a mirror that was imported without one of its two drives, a moment after `zpool replace`.
+/// Output of `zpool status` of ZFS 2.1.11 for a mirror that was imported without one of its two drives, a moment after
+/// `zpool replace`.
 const LOST: &str = "  pool: mir
  state: DEGRADED
   scan: resilvered 552K in 00:00:03 with 0 errors on Sun Nov 22 07:55:15 2026
@@ -113,7 +115,7 @@ config:
 errors: No known data errors
 ";
 
-/// Output for the same mirror before its import.
+/// Output of `zpool import` for the same mirror before its import.
 const LACKING: &str = "   pool: mir
      id: 13343988951481924688
   state: DEGRADED
@@ -189,7 +191,7 @@ fn the_status_of_a_mirror_that_lost_a_namespace_is_parsed() {
 /// The default profile makes pools with several top-level vdevs, and beneath each of them the row that marks a
 /// replacement may have the same name, so the test has two rows `replacing-0`.
 #[test]
-fn a_device_with_a_successor_is_replaced_and_not_missing() {
+fn a_device_that_zfs_is_replacing_counts_as_replaced_and_not_as_missing() {
     let places = |text: &str, pool: &str| -> Vec<_> {
         let leaves = read_status(text, pool).unwrap().leaves.into_iter();
         leaves.map(|leaf| (leaf.is_replaced, leaf.state == "UNAVAIL")).collect()
@@ -238,7 +240,7 @@ fn importable_pools_are_listed_with_their_states() {
 /// The target of this test is a management target, whose `lustre:svname` is `MGS` (according to a published guide).
 /// Every kind of target has this property, and mkfs.lustre writes it last.
 #[test]
-fn a_target_is_whole_once_its_last_property_is_written() {
+fn a_lustre_target_is_complete_once_its_last_property_is_written() {
     let state = |text: &str| read_state(text, &Dataset::new("mgspool", "mgt").unwrap());
     assert_eq!(state("mgspool\t-\nmgspool/mgt\tMGS\n"), Ok(DatasetState::Whole));
     assert_eq!(state("mgspool\t-\nmgspool/mgt\t-\n"), Ok(DatasetState::HalfMade));
@@ -247,7 +249,7 @@ fn a_target_is_whole_once_its_last_property_is_written() {
 }
 
 #[test]
-fn a_lost_device_is_missing_and_a_device_of_another_is_foreign() {
+fn a_lost_device_is_missing_and_a_device_outside_the_allocation_is_foreign() {
     let resolved = |name: &str, state: &str| {
         let (name, state) = (name.to_owned(), state.to_owned());
         Leaf { name, state, is_replaced: false }.resolved(&[]).unwrap().device

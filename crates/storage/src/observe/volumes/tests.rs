@@ -100,7 +100,7 @@ impl Rabbit {
 }
 
 #[test]
-fn a_group_lacks_a_member_until_the_successor_of_the_lost_drive_joins_it() {
+fn a_volume_group_lacks_a_member_until_the_replacement_of_the_lost_drive_joins_it() {
     let mut rabbit = Rabbit::well();
     assert_eq!(rabbit.missing_members(), (0, Vec::new()));
     rabbit.detach(1);
@@ -111,7 +111,7 @@ fn a_group_lacks_a_member_until_the_successor_of_the_lost_drive_joins_it() {
     assert_eq!(
         rabbit.missing_members(),
         (1, vec![gone.into()]),
-        "the successor is created but not attached"
+        "the replacement is created but not attached"
     );
     rabbit.give(2);
     let without_device = "it is attached to this rabbit, but has no block device here";
@@ -121,13 +121,13 @@ fn a_group_lacks_a_member_until_the_successor_of_the_lost_drive_joins_it() {
     assert_eq!(
         rabbit.missing_members(),
         expected,
-        "no command made the successor a member of the group"
+        "no command made the replacement a member of the group"
     );
     rabbit.physical(2, Membership::Free);
     assert_eq!(
         rabbit.missing_members(),
         expected,
-        "vgextend did not add the successor to the group"
+        "vgextend did not add the replacement to the group"
     );
     rabbit.physical.pop();
     rabbit.physical(2, Membership::Of("vg".into()));

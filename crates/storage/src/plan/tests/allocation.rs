@@ -191,7 +191,7 @@ fn an_allocation_whose_creation_a_crash_interrupted_is_completed_on_other_drives
     assert_eq!(
         steps(&over(4, 2, &[]), &observed),
         [first],
-        "its bytes count as free only after the deletion"
+        "the bytes of the partial namespace count as free only after its deletion"
     );
     let incomplete = rabbit(6, vec![ours(0), ours(2)]);
     assert_eq!(
@@ -238,7 +238,11 @@ fn an_allocation_without_records_is_adopted_whole_or_not_at_all() {
         [],
         "recorded namespaces need no step"
     );
-    assert_eq!(only(&rabbit(6, vec![unknown(0), ours(1)])), [], "a list with gaps proves nothing");
+    assert_eq!(
+        only(&rabbit(6, vec![unknown(0), ours(1)])),
+        [],
+        "one reported namespace does not exist"
+    );
 
     let refusal = |namespaces: Vec<Namespace>| match refused(&wanted, &rabbit(6, namespaces)) {
         Rejection::Lost { missing, .. } => {

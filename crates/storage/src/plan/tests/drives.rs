@@ -19,7 +19,7 @@ fn an_allocation_goes_to_the_drive_with_the_most_free_bytes_and_among_equals_to_
 }
 
 #[test]
-fn two_mounts_of_one_volume_group_have_the_same_group_but_different_units() {
+fn mounts_from_one_volume_group_converge_one_after_another_and_are_observed_separately() {
     let mounted = Desired::Mounted(mount());
     let other = Desired::Unmounted(Mount { target: point("/mnt/nnf/another"), ..mount() });
     assert_eq!(mounted.group(), other.group());

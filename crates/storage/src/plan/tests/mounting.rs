@@ -181,7 +181,7 @@ fn a_raw_device_is_owned_by_root_again_after_its_unmount() {
 }
 
 #[test]
-fn volumes_that_cannot_be_mounted_are_refused() {
+fn a_mount_of_two_devices_or_of_a_missing_or_unfinished_volume_is_rejected() {
     let no = |mount: Mount, volume: VolumeState| {
         let observed = Observed {
             volume: Some(volume),
@@ -206,7 +206,7 @@ fn volumes_that_cannot_be_mounted_are_refused() {
 }
 
 #[test]
-fn a_file_is_written_into_the_mount_until_it_has_its_contents() {
+fn the_root_file_is_written_until_the_mount_has_it_with_the_desired_contents() {
     let (ours, roots) = (Owner { uid: 5, gid: 6 }, Owner { uid: 0, gid: 0 });
     let file = |text: &str, owner| {
         Some(RootFile { name: ".nnf-servers.json".into(), text: text.into(), owner })

@@ -25,7 +25,7 @@ fn leftovers() -> Observed {
 }
 
 #[test]
-fn mappings_without_devices_are_removed_from_top_to_bottom() {
+fn mappings_that_lie_on_no_device_are_removed_from_top_to_bottom() {
     let mappings = vec![mapping("lv_rimage_0", 1, &[]), mapping("lv", 2, &[])];
     let observed = Observed { mappings, ..Observed::default() };
     let names: Vec<_> = collected(&[], &observed);

@@ -96,7 +96,7 @@ fn hooks_of_a_mount_that_a_foreign_mount_replaced_still_run() {
 }
 
 #[test]
-fn only_mounts_unmounts_the_last_mount_first() {
+fn the_clean_up_unmounts_the_latest_mount_first() {
     let anonymous = unknown();
     let mounts = vec![
         (point("/mnt/nnf/a"), xfs_mount(fs_id(0))),
@@ -118,7 +118,7 @@ fn only_mounts_unmounts_the_last_mount_first() {
 }
 
 #[test]
-fn only_mounts_rejects_a_covered_mount_after_all_other_unmounts() {
+fn the_clean_up_rejects_a_covered_mount_only_when_no_other_unmount_remains() {
     let ours = |path, index| (point(path), xfs_mount(fs_id(index)));
     let mounts = [
         ours("/mnt/nnf/same", 0),
@@ -143,9 +143,9 @@ fn only_mounts_rejects_a_covered_mount_after_all_other_unmounts() {
 }
 
 /// The object names no namespaces and LVM finds no group, so only the mapping itself shows whether the volume still
-/// lies on a device. A mapping that does stays.
+/// lies on a device. A mapping that lies on a device stays.
 #[test]
-fn only_a_mapping_without_devices_is_removed_without_lvm() {
+fn when_lvm_finds_no_group_only_a_mapping_that_lies_on_no_device_is_removed() {
     let steps = |foreign_devices: &[&str]| {
         let mut mount = Mount { hooks: Vec::new(), ..mount() };
         let layer = VolumeLayer::Lvm(Box::default());

@@ -29,8 +29,8 @@ pub(super) trait AdminQueue: Debug + Send + Sync {
     /// 0 of the completion.
     fn submit(&self, command: Command, data: &mut [u8]) -> Result<u32, AdminError>;
 
-    /// Resets the controller. Flexible resources (queues and interrupts) that were moved to other controllers take
-    /// effect only with this reset.
+    /// Resets the controller. A change of the number of flexible resources (queues and interrupts) that the controller
+    /// keeps takes effect only with this reset.
     fn reset(&self) -> Result<(), AdminError>;
 }
 

@@ -113,7 +113,8 @@ impl NvmeDrive {
         }
     }
 
-    /// Returns whether the NSID still belongs to that namespace, because drives reuse NSIDs.
+    /// Returns whether the NSID still belongs to that namespace: after a deletion, the drive may give the NSID to
+    /// another namespace.
     fn is_still(&self, namespace: &Found) -> Result<bool> {
         Ok(self.find(namespace.nsid)?.is_some_and(|now| now.nguid == namespace.nguid))
     }

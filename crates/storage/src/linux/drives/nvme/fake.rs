@@ -88,7 +88,7 @@ pub(super) enum Lost {
     Cancelled,
 }
 
-/// The kind of access to the simulated drive.
+/// How a test reaches the simulated drive: directly or through a switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     Here,
@@ -146,7 +146,7 @@ impl Simulated {
         }
     }
 
-    /// Returns an admin queue of the drive, with this kind of access.
+    /// Returns an admin queue that reaches the drive directly or through a switch, as `way` says.
     pub(super) fn queue(&self, way: Way) -> Box<dyn AdminQueue> {
         match way {
             Way::Here => Box::new(self.clone()),

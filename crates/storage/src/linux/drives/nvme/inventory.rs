@@ -37,8 +37,8 @@ const NOT_MANAGED: &str = "it no longer supports namespace management";
 
 impl NvmeDrives {
     /// Reads all drives in parallel, and returns them in the order of their NQNs. Simultaneous calls share one
-    /// observation ([`SharedLook`](super::SharedLook)). Otherwise, when many allocations are made at the same time,
-    /// each of them would read the namespaces of all others from the drives.
+    /// observation ([`SharedLook`](super::SharedLook)). Otherwise, with many allocations at the same time, each
+    /// allocation would read the namespaces of all other allocations from the drives.
     pub(super) fn look(&self) -> Result<Observed, ObserveError> {
         self.shared.take(|| self.look_at_all())
     }
@@ -70,7 +70,7 @@ impl NvmeDrives {
     fn read_drive(&self, drive: &Arc<Managed>, blocks: &[BlockNode]) -> Result<Reading, Fault> {
         let (managed, blocks) = (Arc::clone(drive), blocks.to_vec());
         let name = drive.physical.node.nqn.to_string();
-        // A running change may change the drive's answers at any moment, in particular the answer which hosts have
+        // A change that still runs may at any moment change what the drive reports, in particular which hosts have
         // access.
         if let Some(unended) = self.changes.unended(&name) {
             return Err(unended.to_string());
@@ -265,7 +265,8 @@ impl Managed {
             |block: &&BlockNode| block.device.namespace.subsystem == self.physical.node.nqn;
         let foreign = blocks.iter().filter(is_here).filter(|block| !self.is_recorded(block));
         match foreign.map(|block| &*block.device.path).find_map(physical::in_use) {
-            // Such a drive is most likely a drive of the operating system.
+            // A drive that this node uses and that has no recorded namespace is most likely a drive of the operating
+            // system.
             Some(why) if self.ledger.records().is_empty() => return Ok(Reading::NotOurs(why)),
             Some(why) => return Err(why),
             None => {}

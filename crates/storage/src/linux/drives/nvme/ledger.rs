@@ -54,7 +54,8 @@ pub(super) struct Ledger {
     /// Locked while a namespace is created or deleted. If two namespaces were created at the same time, the agent could
     /// not tell after a crash which of them belongs to which allocation.
     turn: Mutex<()>,
-    /// Whether [`Self::settle_once`] has run since the start.
+    /// Whether the namespaces that a crash left without a record were attributed to their allocations.
+    /// [`Self::settle_once`] does this once after each start of the agent.
     settled: Mutex<bool>,
 }
 

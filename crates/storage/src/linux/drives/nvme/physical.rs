@@ -47,7 +47,7 @@ impl Physical {
         Self { drive: NvmeDrive::new(node.nqn.clone(), admin, ledger), node, way }
     }
 
-    /// Returns whether `found` is this drive, with the same access to it.
+    /// Returns whether `found` is this drive and is reached in the same way.
     pub(super) fn is(&self, found: &Candidate) -> bool {
         self.node == found.node && self.way == found.way
     }

@@ -2,8 +2,8 @@
 //! commands on to the drives.
 //!
 //! ```text
-//! Fabric ─ links, dump ─► Found ─► Behind ─ tunnel ─► AdminQueue ─► the drive, as on any other way
-//!                                     └─ reset, online, bind: every virtual function at its host
+//! Fabric ─ links, dump ─► Found ─► Behind ─ tunnel ─► AdminQueue ─► the drive, as without switches
+//!                                     └─ for each virtual function: reset, bring online, bind to its host
 //! ```
 //! # Guarantees
 //! * A switch is identified by its PAX id, and a drive by its NQN. Device names and function numbers may change, so

@@ -211,7 +211,7 @@ fn an_observation_sends_no_command_to_a_drive_while_a_change_of_it_has_not_ended
     assert!(!fault().contains("change"), "the drive gets commands again: {}", fault());
 }
 
-/// Creates the sysfs entries of a drive in a slot. Commands to the drive fail, because it has no device node in `/dev`.
+/// Creates the sysfs entries of a drive in a slot. The drive has no device node in `/dev`, so commands to it fail.
 fn plug(sysfs: &Path, drive: &str, serial: &str, slot: &str) {
     let put = |file: &str, text: &str| {
         let path = sysfs.join(file);

@@ -25,7 +25,7 @@ impl FilePool {
             let mut allocated = 0;
             let directory = self.drive(slot);
             let Some(entries) = none_if_absent(entries(&directory))? else {
-                // The pool had this directory before, so it was moved or removed.
+                // The pool made this directory for the drive, so the directory was moved or removed since then.
                 inventory.drives.push(moved(&file, slot, &directory));
                 continue;
             };

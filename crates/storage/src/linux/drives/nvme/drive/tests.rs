@@ -19,7 +19,7 @@ use crate::{
 const MIB: u64 = 1 << 20;
 
 thread_local! {
-    /// The kind of access to the drives of this test.
+    /// How this test reaches its drives: directly or through a switch.
     static WAY: Cell<Way> = const { Cell::new(Way::Here) };
 }
 
@@ -229,7 +229,7 @@ fn delete_does_not_erase_another_namespace_that_got_the_nsid_before_the_erasure(
 }
 
 #[test]
-fn look_succeeds_when_a_namespace_is_deleted_meanwhile() {
+fn a_drive_can_be_read_while_its_namespaces_are_deleted() {
     let bench = Bench::new(17);
     let drive = bench.start();
     drive.create(allocation(0), wanted_size(MIB), 1).unwrap();
@@ -362,7 +362,7 @@ fn a_host_without_a_recorded_name_has_the_name_of_its_endpoint_and_can_be_detach
 }
 
 #[test]
-fn attach_gives_a_name_to_the_new_host_and_its_former_host_gets_the_name_of_its_endpoint() {
+fn a_host_attached_at_a_new_endpoint_keeps_its_name_and_its_old_endpoint_gets_a_default_name() {
     let bench = Bench::new(17);
     let drive = bench.start();
     drive.create(allocation(0), wanted_size(MIB), 1).unwrap();
@@ -514,7 +514,7 @@ fn a_namespace_recorded_as_replaced_stays_until_its_allocation_deletes_it() {
     assert_eq!(
         owners(&bench.start()),
         [NamespaceOwner::Ours(allocation(0))],
-        "a note for another allocation has no effect"
+        "a record for another allocation has no effect"
     );
     let ledger = Ledger::open(bench.state.path(), &nqn()).unwrap();
     ledger.record_replaced(1, allocation(0)).unwrap();
@@ -549,7 +549,7 @@ mod through_a_switch {
         delete_detaches_every_host_and_erases_nothing_when_its_caller_stops_waiting_before_the_erasure,
         a_namespace_left_by_a_crash_during_create_is_found_and_deleted,
         delete_does_not_erase_another_namespace_that_got_the_nsid_before_the_erasure,
-        look_succeeds_when_a_namespace_is_deleted_meanwhile,
+        a_drive_can_be_read_while_its_namespaces_are_deleted,
         a_namespace_with_the_nsid_of_a_recorded_namespace_but_another_nguid_is_foreign,
         foreign_namespaces_are_listed_but_cannot_be_deleted_or_detached,
         a_host_without_a_recorded_name_has_the_name_of_its_endpoint_and_can_be_detached,

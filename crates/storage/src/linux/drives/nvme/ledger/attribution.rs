@@ -6,8 +6,8 @@ use super::{Found, Ledger, record::Intent};
 use crate::observed::NamespaceOwner;
 
 impl Ledger {
-    /// Attributes namespaces that a crash left without a record. `list` returns all namespaces of the drive. Only the
-    /// first call after a start has an effect.
+    /// Attributes namespaces that a crash left without a record to their allocations. `list` returns all namespaces of
+    /// the drive. Only the first call after a start of the agent has an effect.
     pub(in super::super) fn settle_once<E>(
         &self,
         list: impl Fn() -> Result<Vec<Found>, E>,
@@ -21,8 +21,9 @@ impl Ledger {
         Ok(())
     }
 
-    /// Attributes each namespace without a record to the intent that it matches, and drops the other intents. The
-    /// intents are from an agent that has ended, so no namespace that belongs to one of them can appear later.
+    /// Attributes each namespace without a record to the allocation whose intent it matches, and drops the other
+    /// intents. The intents are from an agent that has ended, so no namespace that belongs to one of them can appear
+    /// later.
     pub(super) fn settle(&self, found: &[Found]) -> io::Result<()> {
         let intents = self.file.lock().intents.clone();
         for intent in intents {

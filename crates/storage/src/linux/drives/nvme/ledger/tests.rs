@@ -62,7 +62,7 @@ fn two_namespaces_that_match_one_intent_are_foreign() {
 }
 
 #[test]
-fn a_later_namespace_is_not_attributed_to_a_settled_intent() {
+fn a_namespace_that_appears_later_is_not_attributed_to_an_intent_from_before_the_start() {
     let directory = tempfile::tempdir().unwrap();
     let ledger = Ledger::open(directory.path(), &nqn()).unwrap();
     ledger.intend(allocation(0), two_drive_request(8192), &[], 1).unwrap();

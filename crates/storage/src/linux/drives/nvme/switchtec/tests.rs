@@ -82,7 +82,7 @@ fn drives_are_found_in_the_same_slots_after_the_switches_device_names_changed() 
 }
 
 #[test]
-fn drives_stay_known_while_their_switches_are_silent_and_come_back_under_other_names() {
+fn drives_stay_known_while_their_switches_are_silent_or_return_under_other_device_names() {
     let (chassis, _) = chassis(&[0, 9]);
     let fabric = fabric(&chassis);
     assert_eq!(fabric.drives().len(), 2);
@@ -123,7 +123,7 @@ fn a_tunnel_that_never_opens_times_out() {
     assert_eq!(
         chassis.count(Command::Tunnel),
         1 + 1 + 3,
-        "status reads, the request, status reads"
+        "one status read, the request to open the tunnel, three status reads"
     );
     let fabric = fabric(&chassis);
     assert_eq!(

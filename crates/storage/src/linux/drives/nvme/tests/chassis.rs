@@ -152,7 +152,7 @@ fn a_drive_that_refuses_for_want_of_room_fails_the_allocation_without_leftovers(
     assert_eq!(
         (taken, host.unallocated()[5]),
         (15, 63 * MIB),
-        "15 drives take part: {:?}",
+        "the allocation uses the other 15 drives: {:?}",
         host.unallocated()
     );
 }
