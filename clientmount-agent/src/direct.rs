@@ -4,6 +4,8 @@
 //! ```text
 //! watch ─► State ─► LinkEvent ─► agent ─► Outbox ─► State ─► pass (patches the object, reads a profile)
 //! ```
+//! `State` decides which objects the agent receives, and which writes the agent's reports need.
+//!
 //! At rest the watch is one idle connection: the agent requests a watch without bookmarks that stays open for about an
 //! hour. The agent does not watch profiles, because such a watch would wake every compute for every job's profile. It
 //! reads a profile when an object that names it is new or changed.

@@ -1,9 +1,11 @@
 //! The verbs for scripts: `mount`, `unmount` and `wait` for the ClientMounts of one job on this node.
 //!
 //! ```text
-//! coordinator ─ Question ─► JobState ┐
-//! agent ────────── View ──► Viewed ──┴─ judge (pure) ─► wait ─► JobNews
+//! coordinator: what the API stores about the job (JobState) ┐
+//! agent: what it did with each ClientMount (Viewed) ────────┴─► judge (pure) ─► wait ─► script (JobNews)
 //! ```
+//! While a script waits, the agent keeps a question about the job open at its coordinator, which sends a new `JobState`
+//! after each change. `JobNews` is a message to the script: the reason for the wait, or the outcome.
 //! Only ClientMounts decide what is mounted: a verb waits and reports. An administrator may configure one exception:
 //! an action on mounts that are still in use at the deadline of an `unmount` (`timeout`).
 

@@ -95,7 +95,7 @@ impl Hub {
         let was_rabbit = roster.is_rabbit(&node);
         let epoch = roster.hello(hello, now())?;
         // `set_nodes` is slow, but this condition is rarely true, even when a whole system connects at once: usually
-        // the layout already names the rabbits.
+        // the SystemConfiguration already names the rabbits.
         if roster.is_rabbit(&node) != was_rabbit {
             self.exchange.set_nodes(roster.nodes());
         }
@@ -164,7 +164,7 @@ impl Hub {
         self.roster().health(&session.node, session.epoch, health);
     }
 
-    /// Replaces the system's layout, and returns the names of its nodes.
+    /// Takes a new version of the SystemConfiguration (`None`: it was deleted), and returns the names of its nodes.
     pub(crate) fn configure(
         &self,
         configuration: Option<&SystemConfiguration>,

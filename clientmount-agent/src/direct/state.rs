@@ -49,7 +49,7 @@ pub(super) struct State {
     unreadable: BTreeMap<String, String>,
     /// Names of the objects in the first list that were not sent to the agent yet; `None` before the first list.
     unsent: Option<BTreeSet<String>>,
-    /// Whether `Synced` was sent.
+    /// Whether `Synced` was sent: the event that says that the agent has received every object.
     synced: bool,
     /// Events that the agent has not received yet.
     events: Vec<LinkEvent>,

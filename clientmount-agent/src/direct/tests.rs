@@ -1,4 +1,5 @@
-//! Tests the state alone: the agent's events and the writes to the API, event by event.
+//! Tests `State` without an agent and without an API. Each test passes events of the watch, reports of the agent and
+//! answers of the API to `State`, and checks what it sends to the agent and to the API.
 
 use std::convert::Infallible;
 
@@ -238,7 +239,7 @@ fn a_mount_of_another_node_is_refused_and_never_sent() {
 }
 
 #[test]
-fn an_overwritten_status_sends_the_object_again() {
+fn an_object_whose_status_another_client_overwrote_is_sent_to_the_agent_again() {
     let mut state = Fixture::with_report();
     assert!(state.take(applied(with_status(object(6), &status(true)))).is_empty());
     let mut annotated = with_status(object(7), &status(true));
