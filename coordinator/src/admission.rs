@@ -77,7 +77,7 @@ impl Refusal {
     }
 }
 
-/// The rules for Workflows; `None` where another engine drives them.
+/// The site's rules for `#DW` directives of Workflows; `None` where another engine drives Workflows.
 pub(crate) type Workflows = Option<Rules>;
 
 /// Returns the object to store instead of `change.new`, for kinds whose defaults a mutating webhook fills in on

@@ -144,7 +144,7 @@ fn the_list_of_nodes_has_a_gap_before_the_configuration_is_read_and_after_it_was
 }
 
 #[test]
-fn an_invalid_name_in_the_configuration_is_a_gap() {
+fn an_invalid_name_in_the_configuration_is_reported_as_a_gap() {
     let mut wrong = configuration();
     wrong.spec.storage_nodes[0].computes_access[1].name = "a\u{1b}/b".to_owned();
     wrong.spec.external_compute_nodes[0].name = "x".repeat(1 << 20);

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_without_a_mapping_is_refused() {
+    fn a_user_without_a_mapping_in_the_user_namespace_is_refused() {
         let unmapped = Caller::identify(&Peer::Local { user: 65_534, group: 65_534 }, &managers());
         let refused = unmapped.unwrap_err();
         assert_eq!(refused.code(), Code::Unauthenticated);

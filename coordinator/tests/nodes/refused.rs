@@ -76,7 +76,7 @@ async fn the_status_of_an_object_in_another_nodes_namespace_says_that_it_is_refu
 }
 
 #[tokio::test]
-async fn a_rabbits_client_mounts_are_left_to_its_agent() {
+async fn the_coordinator_does_not_change_client_mounts_of_a_rabbit() {
     let directory = tempfile::tempdir().unwrap();
     let coordinator = StandaloneCoordinator::start(&directory).await;
     coordinator.create_profile().await;

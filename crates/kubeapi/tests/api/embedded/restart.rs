@@ -1,4 +1,4 @@
-//! Tests of the state after a restart.
+//! Tests of objects, watches and CRDs after the server was restarted.
 
 use crate::client::{object, widgets};
 use crate::exchange::{CRDS, WIDGETS};
