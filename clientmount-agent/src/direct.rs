@@ -49,7 +49,7 @@ pub fn watch_config(address: &Address) -> Config {
     // hour of silence; the agent then lists the ClientMounts of its namespace again.
     let config = Config::default().disable_bookmarks();
     match address {
-        // The kernel notices when the API server is gone (TCP keepalive).
+        // By TCP keepalive the kernel notices that the API server is gone, so these watches may stay open for long.
         Address::Unix(_) | Address::InCluster | Address::Server(_) => {
             let (shortest, longest) = WATCH_TIMEOUT;
             let long = shortest + (longest - shortest).mul_f64(fastrand::f64());

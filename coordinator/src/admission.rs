@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_of_a_status_and_of_other_kinds_are_not_checked() {
+    fn host_names_are_not_checked_in_a_status_or_in_kinds_other_than_the_system_configuration() {
         let bad = configuration("compute 1");
         let status = Change { subresource: Some("status"), ..change(None, &bad) };
         assert_eq!(admit(status, &None), Ok(()));

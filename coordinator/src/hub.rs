@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn end_of_names_the_reason_why_a_session_is_over_without_a_message_to_the_node() {
+    fn end_of_returns_whether_a_newer_agent_or_the_stop_of_the_coordinator_ended_a_session() {
         let hub = Hub::new();
         let first = hub.hello(hello(1)).unwrap();
         assert_eq!(hub.end_of(&first), None);

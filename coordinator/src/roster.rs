@@ -128,15 +128,15 @@ impl Roster {
         self.sessions.get(node).map(|session| session.hello.boot_id.as_str())
     }
 
-    /// Records a node's health, unless a newer session replaced this one.
+    /// Records the health that session `epoch` of a node reported, unless a newer session has replaced that session.
     pub(crate) fn health(&mut self, node: &str, epoch: u64, health: Health) {
         if let Some(session) = self.session(node, epoch) {
             session.health = health;
         }
     }
 
-    /// Records the expiry of the certificate of a session, in seconds since 1970, unless a newer
-    /// session replaced this one.
+    /// Records when the certificate of session `epoch` expires, in seconds since 1970, unless a newer session has
+    /// replaced that session.
     pub(crate) fn set_certificate_expiry(&mut self, node: &str, epoch: u64, expires: i64) {
         if let Some(session) = self.session(node, epoch) {
             session.expires = Some(expires);

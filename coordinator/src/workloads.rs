@@ -89,7 +89,7 @@ impl WorkloadsService {
 }
 
 impl Job {
-    /// Advances the job's Workflow to a state, and answers with the Workflow's status there.
+    /// Advances the job's Workflow to a state, and answers with the job's state at the end of the call.
     async fn advance_to(&self, target: &WorkflowState, nodes: &[String], limit: Limit) -> Answer {
         let workflow = self.get().await?;
         let (workflow, ending) = self.go_to(workflow, target, nodes, limit).await?;

@@ -41,7 +41,7 @@ pub(super) struct Objects {
 }
 
 impl Objects {
-    /// Creates the state with the objects that an earlier agent recorded. They count as existing until a complete list
+    /// Starts with the objects that an earlier agent recorded. They count as existing until a complete list
     /// replaces them. `recorded` has the versions of each object, the latest last.
     pub(super) fn new(site: Site, recorded: Vec<Vec<ClientMount>>) -> Self {
         let mut objects = Self {

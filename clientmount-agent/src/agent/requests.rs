@@ -1,4 +1,4 @@
-//! Lets scripts read the agent's state, and handles the scripts' requests.
+//! Shows scripts what the agent knows and does, and handles the requests of scripts.
 
 use std::{collections::BTreeMap, sync::Arc, time::Instant};
 

@@ -155,8 +155,9 @@ impl State {
         let Some(object) = self.store.get(self.node.as_str(), name).cloned() else { return };
         let entry = self.entries.entry(name.to_owned()).or_default();
         match Hold::new(&object) {
-            // The status says that everything is unmounted, but the agent is about to mount: the status is replaced
-            // before the agent receives the object.
+            // The status says that everything is unmounted, but the agent is about to mount. Believing this status, a
+            // controller could remove the finalizer once the node is away. So the status is replaced before the agent
+            // receives the object.
             Hold::WithFinalizer if says_unmounted_too_early(&object) => {
                 entry.pending_status = Some(retract_status(&object));
                 return;

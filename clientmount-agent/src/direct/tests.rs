@@ -83,8 +83,8 @@ impl Fixture {
         Self(state)
     }
 
-    /// Returns a state in which the agent has received the object and reported it as ready, and the API has stored the
-    /// report.
+    /// Returns the `State` after the agent has received the object and reported it as ready, and the API has stored
+    /// the report.
     fn with_report() -> Self {
         let mut state = Self::with_objects(vec![object(5)]);
         state.read(Ok(pinned()));

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operator_names_the_owner_and_the_certificate_of_a_node_is_refused() {
+    fn an_operator_must_name_the_owner_of_a_job_and_a_nodes_certificate_is_refused() {
         let peer = |name: &str| Peer::Certificate(vec![name.to_owned()]);
         let operator = Caller::identify(&peer("ops"), &managers()).unwrap();
         assert_eq!(operator.owner(Some(1001), Some(1001)).unwrap(), (1001, 1001));
