@@ -143,7 +143,7 @@ impl Direct {
         events
     }
 
-    /// Lets the agent send its reports: the API answers, and the agent has received every object. The agent sends all
+    /// Lets the agent send its reports, once the API answers and the agent has received every object. The agent sends all
     /// reports again, because the API may have lost the last writes, for example by a restore from a backup.
     fn accept_reports(&self) {
         self.outbox.welcome();
@@ -170,7 +170,7 @@ impl Direct {
         }
     }
 
-    /// Takes a message of the agent. Drops reports on the node's health: the API does not store it.
+    /// Takes a message of the agent. Drops reports on the node's health, because no object of the API has them.
     fn handle_report(&mut self, message: OutboxMessage) {
         match message {
             OutboxMessage::Report(report) => {

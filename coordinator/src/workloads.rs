@@ -1,4 +1,4 @@
-//! The gRPC service `Workloads`: the storage of jobs, for workload managers.
+//! The gRPC service `Workloads`, through which workload managers create, mount and remove the storage of jobs.
 //!
 //! The service holds no state. A call reads the job's Workflow, sets `desiredState` to one state after another, and
 //! waits by watching. Facts that must outlive the call are in the Workflow: the desired state, the deadlines, the

@@ -45,7 +45,7 @@ pub(super) struct State {
     store: Store<ClientMount>,
     /// By object name: the version that was sent to the agent, the agent's report, and the pending write.
     entries: BTreeMap<String, Entry>,
-    /// Uids of the objects that could never be read, by name: their mounts are not known.
+    /// Uids of the objects that could never be read, and whose mounts are therefore not known, by name.
     unreadable: BTreeMap<String, String>,
     /// Names of the objects in the first list that were not sent to the agent yet; `None` before the first list.
     unsent: Option<BTreeSet<String>>,
@@ -262,8 +262,8 @@ impl State {
         }
     }
 
-    /// Records that the API refused the finalizer or the status of an object: the event `Synced`, which says that the
-    /// agent has received every object, no longer waits for this object.
+    /// Records that the API refused the finalizer or the status of an object. From then on the event `Synced`, which
+    /// says that the agent has received every object, does not wait for this object.
     pub(super) fn write_refused(&mut self, requests: &ApiRequests) {
         if matches!(requests.write, Some(Write::AddFinalizer | Write::Status(_))) {
             self.stop_waiting_for(&requests.object.name_any());
