@@ -143,8 +143,8 @@ impl Direct {
         events
     }
 
-    /// Lets the agent send its reports, once the API answers and the agent has received every object. The agent sends all
-    /// reports again, because the API may have lost the last writes, for example by a restore from a backup.
+    /// Lets the agent send its reports, once the API answers and the agent has received every object. The agent sends
+    /// all reports again, because the API may have lost the last writes, for example by a restore from a backup.
     fn accept_reports(&self) {
         self.outbox.welcome();
         self.outbox.resend_all();

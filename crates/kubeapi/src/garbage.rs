@@ -115,8 +115,8 @@ fn collect(batch: &mut Batch<'_>, key: &Key) -> Result<(), Status> {
 }
 
 /// Returns whether an object may wait for its own dependents while its owner waits for the object. Returns false if one
-/// of the dependents is being deleted in the foreground, and so waits too: the object and this dependent could then wait
-/// for each other for ever.
+/// of the dependents is being deleted in the foreground, and so waits too: the object and this dependent could then
+/// wait for each other for ever.
 fn may_wait(batch: &Batch<'_>, stored: &Stored) -> Result<bool, Status> {
     let dependents = batch.dependents(&stored.uid);
     for dependent in dependents.iter().filter_map(|key| batch.get(key)) {
