@@ -45,7 +45,7 @@ enum WorkerResult {
     CleanUp(Result<(), Failure>),
 }
 
-/// The state of the agent; [`Agent::run`] is its main loop.
+/// The agent: its objects, queue and reports. [`Agent::run`] is its main loop.
 #[derive(Debug)]
 pub struct Agent {
     site: Site,

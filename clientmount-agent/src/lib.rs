@@ -19,7 +19,7 @@
 //!   the agent has done the work and the API has the report (`job::judge`, pure). A verb exits with 7 if no coordinator
 //!   answers, and with 8 if no agent answers.
 //! * Before a verb reports that a job does not exist, or has no mounts on this node, the coordinator lists the API's
-//!   objects anew: its watch may lag behind (`jobs`).
+//!   objects anew, because the coordinator's watch may lag behind (`jobs`).
 //! * A deleted ClientMount whose node is not connected loses its finalizer only if the SystemConfiguration calls the
 //!   node a compute, and the status says that all is unmounted. Before an agent mounts anything of the object again,
 //!   the agent or its coordinator replaces that status. A status is written only while the object has the generation

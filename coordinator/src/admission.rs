@@ -77,7 +77,7 @@ impl Refusal {
     }
 }
 
-/// The rules for Workflows; `None` where another engine drives them.
+/// The site's rules for `#DW` directives of Workflows; `None` where another engine drives Workflows.
 pub(crate) type Workflows = Option<Rules>;
 
 /// Returns the object to store instead of `change.new`, for kinds whose defaults a mutating webhook fills in on
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_of_a_status_and_of_other_kinds_are_not_checked() {
+    fn host_names_are_not_checked_in_a_status_or_in_kinds_other_than_the_system_configuration() {
         let bad = configuration("compute 1");
         let status = Change { subresource: Some("status"), ..change(None, &bad) };
         assert_eq!(admit(status, &None), Ok(()));

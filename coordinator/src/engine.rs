@@ -22,7 +22,7 @@ use crate::{abandoned, namespaces};
 pub(crate) struct Context {
     /// The settings of the workflow engine; `None` where another engine drives workflows.
     pub(crate) workflows: Option<Settings>,
-    /// The rules for Workflows, which the engine reads and admission applies.
+    /// The site's rules for `#DW` directives: the engine reads them from the API, and admission applies them.
     pub(crate) rules: Rules,
     pub(crate) exchange: Arc<Exchange>,
     /// The nodes that the SystemConfiguration names.

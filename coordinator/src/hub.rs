@@ -95,7 +95,7 @@ impl Hub {
         let was_rabbit = roster.is_rabbit(&node);
         let epoch = roster.hello(hello, now())?;
         // `set_nodes` is slow, but this condition is rarely true, even when a whole system connects at once: usually
-        // the layout already names the rabbits.
+        // the SystemConfiguration already names the rabbits.
         if roster.is_rabbit(&node) != was_rabbit {
             self.exchange.set_nodes(roster.nodes());
         }
@@ -164,7 +164,7 @@ impl Hub {
         self.roster().health(&session.node, session.epoch, health);
     }
 
-    /// Replaces the system's layout, and returns the names of its nodes.
+    /// Takes a new version of the SystemConfiguration (`None`: it was deleted), and returns the names of its nodes.
     pub(crate) fn configure(
         &self,
         configuration: Option<&SystemConfiguration>,
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn end_of_names_the_reason_why_a_session_is_over_without_a_message_to_the_node() {
+    fn end_of_returns_whether_a_newer_agent_or_the_stop_of_the_coordinator_ended_a_session() {
         let hub = Hub::new();
         let first = hub.hello(hello(1)).unwrap();
         assert_eq!(hub.end_of(&first), None);

@@ -1,4 +1,4 @@
-//! Watches the SystemConfiguration, which describes the system's layout.
+//! Watches the SystemConfiguration, which names the system's rabbits and computes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -232,12 +232,12 @@ fn hello_status(rejected: &RejectedHello) -> Status {
         RejectedHello::NoName
         | RejectedHello::NotHostName { .. }
         | RejectedHello::NoRole { .. } => Status::invalid_argument(rejected.to_string()),
-        // The layout may be wrong, so the code makes the agent try again until an administrator corrects the layout or
-        // the agent's role.
+        // The SystemConfiguration may be wrong. So the code makes the agent try again until an administrator corrects
+        // the SystemConfiguration or the agent's role.
         RejectedHello::WrongRole { .. } => Status::permission_denied(rejected.to_string()),
         RejectedHello::Older { .. } => Status::failed_precondition(rejected.to_string()),
-        // The connection of the other agent may be dead, without the coordinator having noticed it, so the code makes
-        // this agent try again.
+        // The connection of the agent that is served may be dead without the coordinator having noticed it. So the
+        // code makes the refused agent try again.
         RejectedHello::EarlierBoot { .. } => Status::already_exists(rejected.to_string()),
     }
 }

@@ -128,22 +128,22 @@ impl Roster {
         self.sessions.get(node).map(|session| session.hello.boot_id.as_str())
     }
 
-    /// Records a node's health, unless a newer session replaced this one.
+    /// Records the health that session `epoch` of a node reported, unless a newer session has replaced that session.
     pub(crate) fn health(&mut self, node: &str, epoch: u64, health: Health) {
         if let Some(session) = self.session(node, epoch) {
             session.health = health;
         }
     }
 
-    /// Records the expiry of the certificate of a session, in seconds since 1970, unless a newer
-    /// session replaced this one.
+    /// Records when the certificate of session `epoch` expires, in seconds since 1970, unless a newer session has
+    /// replaced that session.
     pub(crate) fn set_certificate_expiry(&mut self, node: &str, epoch: u64, expires: i64) {
         if let Some(session) = self.session(node, epoch) {
             session.expires = Some(expires);
         }
     }
 
-    /// Replaces the system's layout, and returns the names of all its nodes.
+    /// Takes a new version of the SystemConfiguration, and returns the names of all its nodes.
     pub(crate) fn configure(&mut self, configuration: &SystemConfiguration) -> BTreeSet<String> {
         let locations = locations(configuration);
         let names = locations.keys().cloned().collect();
@@ -152,19 +152,19 @@ impl Roster {
         names
     }
 
-    /// Forgets the layout: the SystemConfiguration was deleted.
+    /// Forgets the locations of all nodes, because the SystemConfiguration was deleted.
     pub(crate) fn forget_configuration(&mut self) {
         self.locations = None;
         self.invalid_name = None;
     }
 
-    /// Returns the location of the node `name`: `None` while the layout is unknown, `Some(None)` if the layout has no
-    /// node of this name.
+    /// Returns the location of the node `name`: `None` while no SystemConfiguration was read, `Some(None)` if the
+    /// SystemConfiguration has no node of this name.
     pub(crate) fn location(&self, name: &str) -> Option<Option<&Location>> {
         self.locations.as_ref().map(|locations| locations.get(name))
     }
 
-    /// Returns the names of rabbits and of computes; `None` while the system's layout is unknown.
+    /// Returns the names of rabbits and of computes; `None` while no SystemConfiguration was read.
     pub(crate) fn nodes(&self) -> Option<Nodes> {
         let locations = self.locations.as_ref()?;
         let names = locations.keys().chain(self.sessions.keys()).cloned();
@@ -173,7 +173,7 @@ impl Roster {
         Some(Nodes { rabbits, computes })
     }
 
-    /// Returns whether the layout or the agent's hello calls `name` a rabbit.
+    /// Returns whether the SystemConfiguration or the agent's hello calls `name` a rabbit.
     pub(crate) fn is_rabbit(&self, name: &str) -> bool {
         matches!(self.location(name), Some(Some(Location::Rabbit)))
             || self

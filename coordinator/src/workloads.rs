@@ -1,4 +1,4 @@
-//! The gRPC service `Workloads`: the storage of jobs, for workload managers.
+//! The gRPC service `Workloads`, through which workload managers create, mount and remove the storage of jobs.
 //!
 //! The service holds no state. A call reads the job's Workflow, sets `desiredState` to one state after another, and
 //! waits by watching. Facts that must outlive the call are in the Workflow: the desired state, the deadlines, the
@@ -89,7 +89,7 @@ impl WorkloadsService {
 }
 
 impl Job {
-    /// Advances the job's Workflow to a state, and answers with the Workflow's status there.
+    /// Advances the job's Workflow to a state, and answers with the job's state at the end of the call.
     async fn advance_to(&self, target: &WorkflowState, nodes: &[String], limit: Limit) -> Answer {
         let workflow = self.get().await?;
         let (workflow, ending) = self.go_to(workflow, target, nodes, limit).await?;

@@ -41,7 +41,7 @@ pub(super) struct Objects {
 }
 
 impl Objects {
-    /// Creates the state with the objects that an earlier agent recorded. They count as existing until a complete list
+    /// Starts with the objects that an earlier agent recorded. They count as existing until a complete list
     /// replaces them. `recorded` has the versions of each object, the latest last.
     pub(super) fn new(site: Site, recorded: Vec<Vec<ClientMount>>) -> Self {
         let mut objects = Self {
@@ -65,12 +65,12 @@ impl Objects {
         self.insert(Object { received, gone: false, recorded: true, units });
     }
 
-    /// Records that a connection was made: a complete list of objects follows.
+    /// Records that a connection was made. On each connection a complete list of objects comes first.
     pub(super) fn begin(&mut self) {
         self.incoming = Some(BTreeMap::new());
     }
 
-    /// Records that the connection is lost. Forgets an incomplete list: an object that is missing in it may exist.
+    /// Records that the connection is lost. Forgets an incomplete list, because objects that it lacks may exist.
     pub(super) fn interrupt_list(&mut self) {
         self.incoming = None;
     }
@@ -99,7 +99,7 @@ impl Objects {
         self.set_gone(uid)
     }
 
-    /// Ends the list: a known object that the list lacks was deleted. Returns the uids to work on.
+    /// Records that the list is complete: known objects that it lacks were deleted. Returns the uids to work on.
     pub(super) fn end_list(&mut self) -> Vec<String> {
         let Some(incoming) = mem::take(&mut self.incoming) else { return Vec::new() };
         let absent: Vec<_> =

@@ -1,4 +1,4 @@
-//! Lets scripts read the agent's state, and handles the scripts' requests.
+//! Shows scripts what the agent knows and does, and handles the requests of scripts.
 
 use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
@@ -72,8 +72,8 @@ pub(super) async fn next(requests: &mut Option<mpsc::Receiver<Request>>) -> Requ
     }
 }
 
-/// Returns the units of work with `umount --lazy` in place of the profile's own unmount commands. Nothing else changes:
-/// an object counts as unmounted only when its devices are free.
+/// Returns the units of work with `umount --lazy` in place of the profile's own unmount commands. The rules for the
+/// outcome stay: an object counts as unmounted only when its devices are free.
 fn with_lazy_umount(units: &MountUnits) -> MountUnits {
     let mut units = units.clone();
     if units.goal != Goal::Unmounted {

@@ -79,8 +79,8 @@ struct Session {
     to_node: mpsc::Sender<Result<ToNode, Status>>,
     from_node: Streaming<FromNode>,
     health: Option<Health>,
-    /// Reports that arrived before the report that the test waited for: the agent works on several objects
-    /// at the same time.
+    /// Reports that arrived before the report that the test waited for. The agent works on several objects at the same
+    /// time, so their reports arrive in any order.
     other_reports: Vec<(MountReport, ClientMountStatus)>,
 }
 

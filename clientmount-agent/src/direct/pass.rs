@@ -76,7 +76,8 @@ async fn read(client: &Client, (namespace, name): &ObjectKey) -> Result<Profile,
             NoProfile::Missing(text)
         })),
         Ok(Ok(None)) => Ok(Err(NoProfile::not_found(namespace, name))),
-        // The refusal goes into the object's status, where the user sees it: only an administrator can grant the right.
+        // The refusal goes into the object's status, so that the user can tell an administrator, who can grant the
+        // right.
         Ok(Err(kube::Error::Api(status))) if status.code == 403 => {
             Ok(Err(NoProfile::forbidden(namespace, name, "get", &status.message)))
         }

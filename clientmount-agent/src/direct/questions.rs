@@ -61,7 +61,7 @@ impl Questions {
         self.open.changed().await;
     }
 
-    /// Passes on every answer that changed.
+    /// Sends the agent every answer that differs from the answer sent before.
     pub(super) fn answer<'a>(
         &mut self,
         node: &str,
@@ -77,8 +77,8 @@ impl Questions {
         }
     }
 
-    /// Forgets which answers were passed on, because the API does not answer now. So every answer is passed on again
-    /// once the API answers again.
+    /// Forgets which answers were sent to the agent, because the API is unreachable now. Once the API is reachable
+    /// again, every open question is answered again.
     pub(super) fn forget_answers(&mut self) {
         self.open.forget_answers();
     }

@@ -45,11 +45,11 @@ pub(super) struct State {
     store: Store<ClientMount>,
     /// By object name: the version that was sent to the agent, the agent's report, and the pending write.
     entries: BTreeMap<String, Entry>,
-    /// Uids of the objects that could never be read, by name: their mounts are not known.
+    /// Uids of the objects that could never be read, and whose mounts are therefore not known, by name.
     unreadable: BTreeMap<String, String>,
     /// Names of the objects in the first list that were not sent to the agent yet; `None` before the first list.
     unsent: Option<BTreeSet<String>>,
-    /// Whether `Synced` was sent.
+    /// Whether `Synced` was sent: the event that says that the agent has received every object.
     synced: bool,
     /// Events that the agent has not received yet.
     events: Vec<LinkEvent>,
@@ -155,8 +155,9 @@ impl State {
         let Some(object) = self.store.get(self.node.as_str(), name).cloned() else { return };
         let entry = self.entries.entry(name.to_owned()).or_default();
         match Hold::new(&object) {
-            // The status says that everything is unmounted, but the agent is about to mount: the status is replaced
-            // before the agent receives the object.
+            // The status says that everything is unmounted, but the agent is about to mount. Believing this status, a
+            // controller could remove the finalizer once the node is away. So the status is replaced before the agent
+            // receives the object.
             Hold::WithFinalizer if says_unmounted_too_early(&object) => {
                 entry.pending_status = Some(retract_status(&object));
                 return;
@@ -261,8 +262,8 @@ impl State {
         }
     }
 
-    /// Records that the API refused the finalizer or the status of an object: the event `Synced`, which says that the
-    /// agent has received every object, no longer waits for this object.
+    /// Records that the API refused the finalizer or the status of an object. From then on the event `Synced`, which
+    /// says that the agent has received every object, does not wait for this object.
     pub(super) fn write_refused(&mut self, requests: &ApiRequests) {
         if matches!(requests.write, Some(Write::AddFinalizer | Write::Status(_))) {
             self.stop_waiting_for(&requests.object.name_any());

@@ -1,4 +1,5 @@
-//! Tests the state alone: the agent's events and the writes to the API, event by event.
+//! Tests `State` without an agent and without an API. Each test passes events of the watch, reports of the agent and
+//! answers of the API to `State`, and checks what it sends to the agent and to the API.
 
 use std::convert::Infallible;
 
@@ -82,8 +83,8 @@ impl Fixture {
         Self(state)
     }
 
-    /// Returns a state in which the agent has received the object and reported it as ready, and the API has stored the
-    /// report.
+    /// Returns the `State` after the agent has received the object and reported it as ready, and the API has stored
+    /// the report.
     fn with_report() -> Self {
         let mut state = Self::with_objects(vec![object(5)]);
         state.read(Ok(pinned()));
@@ -217,7 +218,7 @@ fn an_object_whose_finalizer_the_api_refuses_is_not_sent_and_synced_does_not_wai
 }
 
 #[test]
-fn a_mount_of_another_node_is_refused_and_never_sent() {
+fn an_object_whose_spec_names_another_node_is_refused_and_never_sent() {
     let mut state = Fixture::with_objects(vec![foreign(5)]);
     assert_eq!(state.take_sent(), ["synced"]);
     let refuse = state.requests().unwrap();
@@ -238,7 +239,7 @@ fn a_mount_of_another_node_is_refused_and_never_sent() {
 }
 
 #[test]
-fn an_overwritten_status_sends_the_object_again() {
+fn an_object_whose_status_another_client_overwrote_is_sent_to_the_agent_again() {
     let mut state = Fixture::with_report();
     assert!(state.take(applied(with_status(object(6), &status(true)))).is_empty());
     let mut annotated = with_status(object(7), &status(true));
@@ -247,7 +248,7 @@ fn an_overwritten_status_sends_the_object_again() {
     assert_eq!(state.take(applied(object(8))), ["desired a@8"]);
     assert!(
         state.take(applied(with_status(object(9), &status(false)))).is_empty(),
-        "the object is sent already"
+        "the agent has not reported on the object that was sent again"
     );
     assert!(state.report(8, status(true), false));
     state.write(&Write::Status(status(true)), with_status(object(10), &status(true)));
@@ -279,7 +280,7 @@ fn an_object_whose_status_was_overwritten_before_our_write_was_answered_is_sent_
 }
 
 #[test]
-fn if_the_server_stores_a_status_differently_the_object_is_sent_again_only_once() {
+fn an_object_whose_status_the_api_stores_differently_than_written_is_sent_again_only_once() {
     let mut state = Fixture::with_objects(vec![object(5)]);
     state.read(Ok(pinned()));
     state.take_sent();
@@ -306,7 +307,7 @@ fn a_report_is_accepted_only_for_the_version_that_the_agent_received_last() {
     assert_eq!(state.requests().unwrap().write, Some(Write::Status(status(false))));
 }
 
-/// The report describes the earlier version, and says nothing about the new version.
+/// The report describes the mounts of the earlier version. In the status of the new version it would be wrong.
 #[test]
 fn a_report_on_an_earlier_version_is_not_written_while_the_profile_is_read() {
     let mut changed = with_status(object(7), &status(false));
@@ -316,7 +317,7 @@ fn a_report_on_an_earlier_version_is_not_written_while_the_profile_is_read() {
     assert!(!state.report(5, status(true), false));
     assert_eq!(state.requests().unwrap().write, None, "only the profile is read");
 
-    // The report came just before the change.
+    // In this part the report comes before the change, but is not written yet.
     let mut state = Fixture::with_report();
     assert!(state.report(5, status(false), false));
     state.take(applied(with_status(changed, &status(true))));

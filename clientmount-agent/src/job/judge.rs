@@ -43,9 +43,9 @@ pub struct Evidence<'a> {
 /// The judgement on a goal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Judgement {
-    /// The goal is reached; the text says so if there was nothing to do.
+    /// The goal is reached. If there was nothing to do, the text says why.
     Done(String),
-    /// The goal is not reached yet: the reason, and the verdict in case the wait lasts until the deadline.
+    /// The goal is not reached yet: the verdict if that lasts until the deadline, and the reason for the wait.
     Waiting(Verdict, String),
     /// The goal will not be reached before an administrator or a controller changes something. The verb reports it once
     /// it has lasted for some seconds.

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_holder_has_its_user_and_its_mount_namespace() {
+    fn each_running_process_is_listed_once_with_its_user_and_mount_namespace() {
         let own = i32::try_from(std::process::id()).unwrap();
         // The kernel's largest process id (PID_MAX_LIMIT) is 2^22: no process has the id 2^23.
         let found = holders([own, 1 << 23, own]);

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::{Goal, Judgement, Request, wait::Waiter};
 
-/// How long a requested pass may take, including a pass that may run before it.
+/// How long the agent waits for the end of a requested pass, which begins only after a running pass has ended.
 const PASS_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the agent waits after SIGTERM before it sends SIGKILL, and after SIGKILL for the end of the processes.
 const SIGNAL_TIMEOUT: Duration = Duration::from_secs(5);
@@ -95,8 +95,8 @@ fn holders(waiter: &Waiter<'_>, uids: &[String]) -> Vec<i32> {
     outcomes.flat_map(|outcome| outcome.holders()).collect()
 }
 
-/// Sends a signal to the processes of the job's user that keep the job's mounts in use, and waits for a while until the
-/// mounts are unmounted. Returns `None` if there are no such processes.
+/// Sends a signal to the processes of the job's user that keep the job's mounts in use, and waits at most
+/// [`SIGNAL_TIMEOUT`] until the mounts are unmounted. Returns `None` if there are no such processes.
 async fn signal(waiter: &mut Waiter<'_>, signal: Signal) -> Option<()> {
     let user = waiter.state().filter(|state| state.user_id != 0)?.user_id;
     let uids = objects_to_unmount(waiter);

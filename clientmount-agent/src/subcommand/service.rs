@@ -123,8 +123,8 @@ fn run<E: Error + 'static>(
     }
 }
 
-/// Returns the program's absolute path, with the name by which it was started (symbolic links are not resolved): a
-/// program that is started by the name clientmountd watches the API directly.
+/// Returns the program's absolute path, with the name by which it was started (symbolic links are not resolved). The
+/// name has to stay: a program that is started by the name clientmountd watches the API directly.
 pub(crate) fn absolute_path(program: &OsString) -> Result<PathBuf, ServiceError> {
     let program_path = Path::new(program);
     let missing = || ServiceError::NoProgram(program_path.to_owned());

@@ -9,7 +9,7 @@ use thiserror::Error;
 #[error("run systemctl: is this host run by systemd?")]
 pub(crate) struct SystemctlError(#[source] io::Error);
 
-/// Runs systemctl to its end and returns its exit code, 128 plus the signal that killed it, or 1.
+/// Runs systemctl to its end. Returns its exit code, or 128 plus the number of the signal that killed it, or else 1.
 #[expect(
     clippy::disallowed_methods,
     reason = "an administrator waits for it and may answer its questions: no deadline, and its terminal is theirs"

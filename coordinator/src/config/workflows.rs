@@ -106,8 +106,8 @@ fn parse_image(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// Builds the holder that this process writes into its claims on container runs: the uid of the coordinator's pod and
-/// a nonce. A restarted coordinator has a new nonce, and so is a different holder.
+/// Builds the name of this process for its claims on container runs: the uid of the coordinator's pod and a nonce. A
+/// restarted coordinator has a new nonce, and so counts as another coordinator.
 fn parse_holder(pod: &str) -> Result<Holder, String> {
     if !containers::names::is_label(pod) {
         return Err("not a pod's uid: write metadata.uid of the coordinator's pod".to_owned());

@@ -59,8 +59,8 @@ fn the_agent_of_the_later_boot_is_served_and_within_a_boot_the_agent_that_starte
     }
 }
 
-/// A node may reboot with a clock that is wrong, so that its new boot seems earlier. The agent of the former boot
-/// blocks the new agent only until the coordinator has noticed that the former agent is disconnected.
+/// A node may reboot with a clock that is wrong, so that its new boot seems earlier. The agent of the boot before
+/// then blocks the new agent, but only until the coordinator has noticed that the old agent is disconnected.
 #[test]
 fn a_disconnected_agent_does_not_block_an_agent_of_an_earlier_boot() {
     let mut roster = Roster::default();
@@ -130,7 +130,7 @@ fn closing_a_replaced_session_changes_nothing() {
 }
 
 #[test]
-fn there_is_a_gap_until_the_configuration_is_read_and_after_it_was_deleted() {
+fn the_list_of_nodes_has_a_gap_before_the_configuration_is_read_and_after_it_was_deleted() {
     let mut roster = Roster::default();
     assert!(roster.gap().is_some());
     assert_eq!(roster.location("compute-1"), None);
@@ -144,7 +144,7 @@ fn there_is_a_gap_until_the_configuration_is_read_and_after_it_was_deleted() {
 }
 
 #[test]
-fn an_invalid_name_in_the_configuration_is_a_gap() {
+fn an_invalid_name_in_the_configuration_is_reported_as_a_gap() {
     let mut wrong = configuration();
     wrong.spec.storage_nodes[0].computes_access[1].name = "a\u{1b}/b".to_owned();
     wrong.spec.external_compute_nodes[0].name = "x".repeat(1 << 20);
@@ -163,7 +163,7 @@ fn an_invalid_name_in_the_configuration_is_a_gap() {
 }
 
 #[test]
-fn nodes_calls_rabbits_by_layout_or_hello_and_computes_only_by_layout() {
+fn a_hello_can_make_an_unconfigured_node_a_rabbit_and_never_a_compute() {
     let mut roster = Roster::default();
     assert_eq!(roster.nodes(), None);
     roster.configure(&configuration());
@@ -181,7 +181,7 @@ fn nodes_calls_rabbits_by_layout_or_hello_and_computes_only_by_layout() {
 }
 
 #[test]
-fn a_record_has_the_location_from_the_layout_and_the_health_from_the_session() {
+fn a_nodes_record_has_its_location_from_the_configuration_and_its_health_from_its_session() {
     let mut roster = Roster::default();
     roster.configure(&configuration());
     let epoch = roster.hello(hello("compute-3", "a", 1, 1), 10).unwrap();
@@ -200,7 +200,7 @@ fn a_record_has_the_location_from_the_layout_and_the_health_from_the_session() {
 }
 
 #[test]
-fn the_wrong_kind_of_agent_is_rejected_once_the_layout_is_known() {
+fn an_agent_of_another_role_than_configured_is_rejected_once_the_configuration_is_known() {
     let mut roster = Roster::default();
     roster.hello(hello("rabbit-1", "a", 1, 1), 0).unwrap();
     roster.configure(&configuration());

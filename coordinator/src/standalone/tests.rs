@@ -59,7 +59,7 @@ async fn denying_rules(
 }
 
 #[tokio::test]
-async fn the_embedded_api_refuses_each_vector_of_claims_by_the_rules_that_it_names() {
+async fn the_embedded_api_refuses_each_test_vector_by_the_rules_that_the_vector_names() {
     let vectors = include_str!("../../../crates/containers/golden/claim/vectors.json");
     let vectors: Vec<Value> = serde_json::from_str(vectors).unwrap();
     let directory = tempfile::tempdir().unwrap();

@@ -75,7 +75,7 @@ pub(super) fn workload(id: &JobId, workflow: &Workflow, now: Timestamp) -> Workl
     }
 }
 
-/// Returns the ending that a call would have now: how far the job has come in the state that was requested last.
+/// Returns the outcome of the state that was requested last, as far as it is known now.
 pub(super) fn current_ending(workflow: &Workflow, now: Timestamp) -> Ending {
     let state = &workflow.spec.desired_state;
     match progress(workflow, state) {

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_without_a_mapping_is_refused() {
+    fn a_user_without_a_mapping_in_the_user_namespace_is_refused() {
         let unmapped = Caller::identify(&Peer::Local { user: 65_534, group: 65_534 }, &managers());
         let refused = unmapped.unwrap_err();
         assert_eq!(refused.code(), Code::Unauthenticated);
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operator_names_the_owner_and_the_certificate_of_a_node_is_refused() {
+    fn an_operator_must_name_the_owner_of_a_job_and_a_nodes_certificate_is_refused() {
         let peer = |name: &str| Peer::Certificate(vec![name.to_owned()]);
         let operator = Caller::identify(&peer("ops"), &managers()).unwrap();
         assert_eq!(operator.owner(Some(1001), Some(1001)).unwrap(), (1001, 1001));

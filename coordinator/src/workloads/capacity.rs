@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn only_enabled_rabbits_that_are_ready_or_degraded_count() {
+    fn the_capacity_is_that_of_enabled_rabbits_that_are_ready_or_degraded() {
         let rabbits = [
             rabbit("a", "Enabled", "Ready"),
             rabbit("b", "Disabled", "Ready"),

@@ -200,7 +200,11 @@ mod tests {
         assert_eq!(outcome(&with_setup(30), &waiting, 31), Outcome::Missed);
         let ready = workflow("Setup", true);
         assert_eq!(outcome(&with_setup(30), &ready, 1000), Outcome::Met);
-        assert_eq!(outcome(&with_setup(10), &ready, 1000), Outcome::Missed, "reached, but late");
+        assert_eq!(
+            outcome(&with_setup(10), &ready, 1000),
+            Outcome::Missed,
+            "reached after the deadline"
+        );
     }
 
     #[test]

@@ -66,7 +66,7 @@ impl Job {
     }
 }
 
-/// Returns a job's tolerance after it has lost the computes that delay it.
+/// Returns the tolerance that a job has after the loss of the computes that delay the job now.
 ///
 /// # Errors
 /// The reason why the job cannot continue without these computes.

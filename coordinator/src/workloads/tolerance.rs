@@ -62,8 +62,9 @@ impl Tolerance {
         self.lost.iter().any(|lost| lost.node == node && lost.state == WorkflowState::Setup)
     }
 
-    /// Returns the tolerance with the computes added without which the Workflow is to continue. The caller then forces
-    /// the Workflow's state ready. `unready` has the nodes that are not ready, by directive.
+    /// Returns this tolerance with more lost computes: those that delay the Workflow now. The caller then forces the
+    /// Workflow's state ready, so that the job continues without them. `unready` has the nodes that are not ready, by
+    /// directive.
     ///
     /// # Errors
     /// The reason why the job cannot continue without these computes.
@@ -125,8 +126,8 @@ pub(super) fn command(line: &str) -> Option<Command> {
 }
 
 /// Returns the computes that are not ready, each with the evidence of its own fault or of its rabbit's fault. If a node
-/// is not ready and has no evidence of a fault, returns an error that names the node. `lost_before` has the rabbits
-/// whose computes were lost earlier.
+/// is not ready and neither it nor its rabbit has evidence of a fault, returns an error that names the node.
+/// `lost_before` has the rabbits whose computes were lost earlier.
 fn newly_lost(
     state: &WorkflowState,
     nodes: &[NodeCondition],

@@ -69,14 +69,14 @@ async fn the_status_of_an_object_in_another_nodes_namespace_says_that_it_is_refu
         coordinator.overwrite_status(namespace, "stray", &status("mounted")).await;
         coordinator.await_status(namespace, "stray", stray.data["status"].clone()).await;
     }
-    // The node received neither of the stray objects: its first message is about its own object.
+    // The node received neither of the two refused objects: its first message is about its own object.
     coordinator.create_mount("compute-1", "job", "compute-1").await;
     assert_eq!(agent.desired().await.name, "job");
     coordinator.stop().await;
 }
 
 #[tokio::test]
-async fn a_rabbits_client_mounts_are_left_to_its_agent() {
+async fn the_coordinator_does_not_change_client_mounts_of_a_rabbit() {
     let directory = tempfile::tempdir().unwrap();
     let coordinator = StandaloneCoordinator::start(&directory).await;
     coordinator.create_profile().await;
@@ -103,9 +103,9 @@ async fn a_rabbits_client_mounts_are_left_to_its_agent() {
     coordinator.stop().await;
 }
 
-/// A node that the layout does not name counts as a rabbit while its agent's hello says so.
+/// A node that the SystemConfiguration does not name counts as a rabbit while its agent's hello says so.
 #[tokio::test]
-async fn a_node_that_the_layout_does_not_name_is_a_rabbit_only_while_its_hello_says_so() {
+async fn a_node_that_is_not_configured_is_a_rabbit_only_while_its_hello_says_so() {
     let directory = tempfile::tempdir().unwrap();
     let coordinator = StandaloneCoordinator::start(&directory).await;
     let namespaces: Api<Namespace> = Api::all(coordinator.client.clone());

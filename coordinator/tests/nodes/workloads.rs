@@ -72,7 +72,7 @@ async fn a_job_without_storage_is_created_set_up_started_and_torn_down() {
 }
 
 #[tokio::test]
-async fn a_watch_reports_changes_missed_deadlines_and_the_end() {
+async fn a_watch_of_a_job_reports_changes_missed_deadlines_and_the_end_of_the_job() {
     let directory = tempfile::tempdir().unwrap();
     let coordinator = StandaloneCoordinator::start_with_engine(&directory, None).await;
     let mut client = client(&coordinator).await;

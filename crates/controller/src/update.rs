@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kind_that_is_not_served_has_no_objects_and_other_troubles_are_passed_on() {
+    fn for_an_unserved_kind_an_empty_list_is_delivered_and_every_other_trouble_is_passed_on() {
         let unserved = Event::Failing(Trouble::Unserved("no such kind".to_owned()));
         assert!(matches!(none_unless_served(unserved), Event::Listed(items) if items.is_empty()));
         let refused = Event::Failing(Trouble::Kind("no right".to_owned()));

@@ -26,7 +26,7 @@ pub enum Event<K = DynamicObject> {
     Applied(Item<K>),
     /// An object was deleted.
     Deleted(Item<K>),
-    /// The watch fails, so known objects may be out of date. It retries by itself.
+    /// The watch fails, so known objects may be out of date. The watch retries by itself.
     Failing(Trouble),
     /// The watch works again.
     Working,

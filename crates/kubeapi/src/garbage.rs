@@ -114,9 +114,9 @@ fn collect(batch: &mut Batch<'_>, key: &Key) -> Result<(), Status> {
     drop_owners(batch, key, |uid| gone.iter().any(|owner| owner == uid))
 }
 
-/// Returns whether an object, for whose deletion its owner waits, should in turn wait for its own dependents. Returns
-/// false if one of its dependents is being deleted in the foreground: the object and its dependent could then wait for
-/// each other for ever.
+/// Returns whether an object may wait for its own dependents while its owner waits for the object. Returns false if one
+/// of the dependents is being deleted in the foreground, and so waits too: the object and this dependent could then
+/// wait for each other for ever.
 fn may_wait(batch: &Batch<'_>, stored: &Stored) -> Result<bool, Status> {
     let dependents = batch.dependents(&stored.uid);
     for dependent in dependents.iter().filter_map(|key| batch.get(key)) {

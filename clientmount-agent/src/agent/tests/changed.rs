@@ -196,7 +196,7 @@ async fn an_object_whose_spec_node_changed_is_not_released_until_its_mount_is_un
     assert!(agent.outbox.reports()[0].released && mounted_on(&chassis).is_empty());
 }
 
-/// The third version can be read, and requests the mount again.
+/// Of three versions of the object, the second cannot be read; the first and the third request the same mount.
 #[tokio::test]
 async fn a_mount_that_its_object_still_requests_after_an_unreadable_version_stays_mounted() {
     let (chassis, now) = (Chassis::new(1), Instant::now());
@@ -213,7 +213,7 @@ async fn a_mount_that_its_object_still_requests_after_an_unreadable_version_stay
     assert_eq!(chassis.compute.applied()[steps..], [], "no step touches the job's mount");
 }
 
-/// The volume of a file system that is mounted twice cannot be deactivated.
+/// The file system must never be mounted at both paths: the later unmount could then not deactivate its volume.
 #[tokio::test]
 async fn a_file_system_is_mounted_at_its_new_path_only_after_it_was_unmounted_from_its_old_path() {
     let (chassis, now) = (Chassis::new(1), Instant::now());

@@ -88,7 +88,10 @@ fn a_pass_detaches_mounts_only_if_it_begins_before_the_script_is_answered() {
     let uid = agent.objects.uids().remove(0);
     let work = agent.objects.work(&uid).unwrap();
     let again = agent.with_detach(&uid, work, now).units.unwrap();
-    assert!(!format!("{:?}", again.mounts).contains("--lazy"), "a request is for one pass");
+    assert!(
+        !format!("{:?}", again.mounts).contains("--lazy"),
+        "a request to detach holds for one pass only"
+    );
     assert!(!detaches(&mut agent, later, now));
     assert!(
         !detaches(&mut agent_with(&chassis, &object), now, later),

@@ -185,7 +185,7 @@ async fn a_failing_object_does_not_delay_other_objects() {
 }
 
 #[tokio::test]
-async fn the_agent_ends_in_the_state_that_the_newest_version_of_an_object_requests() {
+async fn after_many_quick_changes_the_mount_is_as_the_newest_version_of_its_object_requests() {
     let mut node = Node::start(Chassis::new(1));
     let object = node.chassis.object(0);
     let mut session = node.coordinator.session().await;

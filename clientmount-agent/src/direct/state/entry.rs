@@ -55,7 +55,7 @@ pub(super) struct PendingStatus {
     pub(super) released: bool,
     /// resourceVersion of the object that the agent reported on; empty for a status that does not come from the agent.
     pub(super) resource_version: String,
-    /// Fingerprint of the object that the agent reported on; `None` for a refusal, which needs no agent.
+    /// Fingerprint of the object that the agent reported on; `None` for a refusal, on which the agent does not report.
     pub(super) fingerprint: Option<Fingerprint>,
     /// Set once the API accepted the status. The status is not sent again, even if the API stored it without fields
     /// that its schema lacks.
@@ -181,7 +181,7 @@ pub(super) fn retract_status(object: &ClientMount) -> PendingStatus {
     }
 }
 
-/// Returns the refusal of an object whose `spec.node` names another node.
+/// Returns the status that refuses an object whose `spec.node` names another node.
 pub(super) fn refusal(node: &NodeName, object: &ClientMount) -> PendingStatus {
     let namespace = object.namespace().unwrap_or_default();
     let error = ObjectError::OtherNode { node: object.spec.node.clone(), namespace };

@@ -22,8 +22,8 @@ pub(super) fn judge_failure(name: &str, outcome: &Outcome) -> Judgement {
         outcome.failures.iter().map(|failed| failed.failure.debug.as_str()).collect();
     let why = format!("{name}: {}", texts.join("; "));
     let failures = || outcome.failures.iter().map(|failed| &failed.failure);
-    // Minor failures end by themselves. Of the other failures, a single internal failure suffices for the verdict
-    // `NodeFault`, because neither the object nor the workload manager caused it.
+    // Minor failures end by themselves and do not count. If one of the other failures is an internal one, the verdict
+    // is `NodeFault`: neither the object nor the workload manager causes internal failures.
     let lasting = || failures().filter(|failure| failure.severity != Severity::Minor);
     let verdict = if lasting().next().is_none() {
         Verdict::NotYet

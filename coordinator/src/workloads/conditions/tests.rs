@@ -135,7 +135,7 @@ fn a_disconnected_rabbit_is_unreachable_and_not_down() {
 }
 
 #[test]
-fn a_node_is_mounted_until_its_status_says_unmounted() {
+fn a_node_counts_as_mounted_until_its_client_mount_reports_unmounted_and_ready() {
     let facts = facts(&["c1"], "Ready");
     let after = |status: Value| {
         conditions_in("PostRun", vec![computes(&["c1"]), mount("c1", "unmounted", status)], &facts)
@@ -150,7 +150,7 @@ fn a_node_is_mounted_until_its_status_says_unmounted() {
 }
 
 #[test]
-fn an_unreadable_mount_counts_as_mounted() {
+fn a_node_whose_client_mount_is_unreadable_counts_as_mounted() {
     let spoilt = member("ClientMount", "c1", json!({"metadata": {}, "spec": 7}));
     let nodes = conditions_in("PostRun", vec![computes(&["c1"]), spoilt], &facts(&["c1"], "Ready"));
     assert_eq!(nodes, [node("c1", Condition::Pending, true)]);

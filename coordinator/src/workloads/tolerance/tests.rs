@@ -94,7 +94,7 @@ fn computes_that_were_lost_earlier_count_towards_the_tolerated_number() {
     let waits = workflow("PreRun", &[XFS]);
     let bad = [("r2", Condition::Faulty), ("c2", Condition::Faulty)];
     let open: &[(u32, &[&str])] = &[(0, &["r2", "c2"])];
-    // c4 was removed from the job's Computes.
+    // Decides after c4 was removed from the job's Computes.
     let without = |tolerance: &Tolerance| {
         let nodes: Vec<_> = nodes(&bad).into_iter().filter(|node| node.node != "c4").collect();
         let rabbit_of = [("c2", "r1"), ("c4", "r2")];
@@ -112,7 +112,7 @@ fn computes_that_were_lost_earlier_count_towards_the_tolerated_number() {
     assert_eq!(without(&two).unwrap(), two);
     assert!(
         lost_after(&tolerates(9), &waits, &bad, open).is_err(),
-        "no known compute is lost with r2"
+        "r2 is faulty, but none of the lost computes belongs to r2"
     );
 }
 

@@ -20,7 +20,7 @@ fn a_key_whose_retry_is_due_needs_no_timer_while_may_begin_is_false() {
     queue.wake("b");
     let later = now + second(2);
     assert_eq!(queue.start(later, |key| *key == "b"), ["b"]);
-    assert_eq!(queue.deadline(), None, "no passage of time lets the key begin");
+    assert_eq!(queue.deadline(), None, "the key waits for may_begin, not for a time");
     assert_eq!(queue.start(later, any), ["a"]);
 }
 

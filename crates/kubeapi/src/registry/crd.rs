@@ -137,7 +137,7 @@ fn stored_versions(crd: &Object) -> impl Iterator<Item = &Value> {
     stored.into_iter().flatten()
 }
 
-/// Sets the status that the answer to a dry run has, in which the CRD's kind is not served.
+/// Sets the status of a CRD in the answer to a dry run, after which the CRD's kind is not served.
 pub(crate) fn mark_unserved(crd: &mut Object) {
     if let Some(status) = crd.body.get_mut("status") {
         status["acceptedNames"] = json!({"kind": "", "plural": ""});

@@ -18,7 +18,8 @@ pub(super) fn check_enforced(
     if known { Ok(format) } else { Err(format!("this server does not enforce format {name:?}")) }
 }
 
-/// Returns whether a text has a format: a time, a time with microseconds, or bytes.
+/// Returns whether a text has this format. Formats are times, times with microseconds, and bytes in base64; a text has
+/// every other format.
 pub(super) fn fits(text: &str, format: &str) -> bool {
     match format {
         "date-time" => is_date_time(text),

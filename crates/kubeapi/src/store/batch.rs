@@ -179,13 +179,13 @@ impl<'a> Batch<'a> {
         Ok(stored)
     }
 
-    /// Removes an object. Watches get the object's last state, with the revision of the deletion.
+    /// Removes an object. Watches get the object's last version, with the revision of the deletion.
     pub(crate) fn remove(&mut self, definition: &Definition, key: Key) -> Result<(), Status> {
         let Some(stored) = self.get(&key) else { return Ok(()) };
         self.remove_with_last_state(definition, key, stored.decode()?).map(drop)
     }
 
-    /// Removes an object. Watches get the state `last`.
+    /// Removes an object. Watches get `last` as the object's last version.
     pub(crate) fn remove_with_last_state(
         &mut self,
         definition: &Definition,

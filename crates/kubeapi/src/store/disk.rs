@@ -9,9 +9,9 @@
 //!
 //! If no client got an answer for the interrupted commit, going back is correct. A separate file has the last
 //! acknowledged revision, see [`super::acknowledged`]: a store that is behind this revision has lost acknowledged
-//! writes, and is not opened. The separate file may be missing, because an older program wrote the store or an
-//! administrator removed the file. Then a store in which redb goes back is not opened either; any other store continues
-//! at a revision far above all revisions that may have been acknowledged.
+//! writes, and is not opened. The separate file may be missing, because an older version of Warren wrote the store or
+//! an administrator removed the file. Then a store in which redb goes back is not opened either; any other store
+//! continues at a revision far above all revisions that may have been acknowledged.
 //!
 //! Opening a store verifies all checksums and reads all rows. redb goes back inside its `open`. Just before, redb calls
 //! our repair callback, so that we can copy the file. There is one case without a callback and so without a copy: redb

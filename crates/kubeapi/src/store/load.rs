@@ -25,9 +25,9 @@ struct Row {
     json: Vec<u8>,
 }
 
-/// Builds the state: first the registry of kinds, then the objects. If the stored definition of a kind cannot be read,
-/// uses the definition in `crds`. Without a definition the API would list no objects of the kind, and agents would
-/// unmount and delete the storage that these objects stand for.
+/// Builds the state in memory: first the registry of kinds, then the objects. If the stored definition of a kind cannot
+/// be read, uses the definition in `crds`. Without a definition the API would list no objects of the kind, and agents
+/// would unmount and delete the storage that these objects stand for.
 pub(super) fn state(rows: Rows, history: usize, crds: &[Value]) -> (State, Vec<Unread>) {
     let mut state = State::new(history);
     state.revision = rows.revision;

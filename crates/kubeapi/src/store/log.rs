@@ -17,7 +17,7 @@ pub(crate) struct Event {
     pub(crate) revision: u64,
     pub(crate) key: Key,
     pub(crate) verb: Verb,
-    /// Object after the change; for a deletion, the last state of the object with the revision of the deletion.
+    /// Object after the change; for a deletion, the last version of the object with the revision of the deletion.
     pub(crate) object: Arc<Stored>,
     pub(crate) previous: Option<Arc<Stored>>,
 }

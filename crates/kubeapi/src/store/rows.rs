@@ -12,7 +12,7 @@ pub(super) const OBJECTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::ne
 const LOG: TableDefinition<'_, u64, LogRow<'_>> = TableDefinition::new("log");
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 
-/// Version of the layout of these tables.
+/// Version of the format of these tables.
 pub(super) const FORMAT: u64 = 1;
 /// Number of revisions to skip when a store may have lost acknowledged writes. It is larger than the number of writes
 /// in a coordinator's lifetime, so no client has seen a revision after the gap.
@@ -47,7 +47,7 @@ pub(super) struct EventRow {
 
 type LogRow<'a> = (u8, &'a str, &'a [u8], &'a [u8]);
 
-/// Returns the version of a file's layout; zero when the file has none.
+/// Returns the version of the tables' format in a file; zero if the file names no version.
 pub(super) fn format(database: &Database) -> Result<u64, redb::Error> {
     match database.begin_read()?.open_table(META) {
         Ok(meta) => Ok(meta.get("format")?.map_or(0, |row| row.value())),

@@ -67,7 +67,7 @@ impl StorageBackend for Flaky {
     }
 }
 
-/// The directory of a store in memory: all of its files are on one flaky disk.
+/// The directory of a store, kept in memory. Its current file and every later one are on disks that fail together.
 #[derive(Debug, Clone)]
 struct Shelf {
     file: Arc<Mutex<Flaky>>,

@@ -81,7 +81,8 @@ fn unreadable(resource: &Resource, why: &str) -> Status {
     ))
 }
 
-/// Adds `apiVersion` and `kind` to an object of a built-in kind that lacks them, as the path names both.
+/// Adds `apiVersion` and `kind` to an object of a built-in kind that lacks them, because the path of the request
+/// names both.
 fn with_type(resource: &Resource, mut value: Value) -> Result<Value, Status> {
     let Some(map) = value.as_object_mut() else {
         let found = value::type_name(&value);

@@ -119,7 +119,7 @@ fn page<'a>(
     objects: impl Iterator<Item = (&'a Key, &'a Arc<Stored>)>,
     options: &ListOptions,
 ) -> Page {
-    // With resourceVersion 0 the client accepts any state, and kube-apiserver's watch cache ignores the limit.
+    // With resourceVersion 0 the client accepts any revision, and kube-apiserver's watch cache ignores the limit.
     let paged = options.limit.filter(|_| options.revision.as_deref() != Some("0"));
     let limit = paged.unwrap_or(usize::MAX);
     let mut matching = objects.filter(|(_, stored)| options.selection.matches(stored));

@@ -50,7 +50,7 @@ fn merge_map(object: &mut Map<String, Value>, patch: &Map<String, Value>) {
     }
 }
 
-/// Merges an item into a list. It replaces an equal finalizer, or an owner reference with the same uid.
+/// Merges an item into a list. The item replaces an equal finalizer, or an owner reference with the same uid.
 fn merge_item(list: &mut Vec<Value>, item: &Value) {
     let key = |item: &Value| item.get("uid").unwrap_or(item).clone();
     if item["$patch"] == "delete" {

@@ -40,8 +40,7 @@ pub(super) fn complete(
     Ok(())
 }
 
-/// Returns the faults of an object, without regard to an earlier state: the keys of a ConfigMap's or Secret's data must
-/// be valid file names.
+/// Returns the faults of a new or changed object: keys of a ConfigMap's or Secret's data that are no valid file names.
 pub(super) fn check(definition: &Definition, object: &Object) -> Vec<Cause> {
     if !matches!(&*definition.id, builtin::CONFIG_MAPS | builtin::SECRETS) {
         return Vec::new();

@@ -233,7 +233,7 @@ impl Watch {
         })
     }
 
-    /// Returns the last state of a deleted object, with the revision of its deletion.
+    /// Returns the last version of a deleted object, with the revision of the deletion.
     fn as_of(&self, last: &Stored, revision: u64) -> Result<Arc<Stored>, Status> {
         let mut object = last.decode()?;
         object.meta.resource_version = Some(revision.to_string());

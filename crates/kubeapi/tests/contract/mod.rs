@@ -71,7 +71,7 @@ fn refusal(status: &Map<String, Value>) -> Value {
     json!({"code": status.get("code"), "reason": status.get("reason"), "fields": fields})
 }
 
-/// Returns whether both servers must give this text: it is no warning, or it is a warning about an unknown field.
+/// Returns whether a text must come from both servers: any text but a warning, and a warning about an unknown field.
 fn must_be_said(text: &str) -> bool {
     !text.starts_with("299 - ") || text.contains("unknown field")
 }

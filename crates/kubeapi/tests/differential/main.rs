@@ -45,7 +45,7 @@ struct Run {
     found: BTreeMap<String, Found>,
 }
 
-/// A group of differences with the same signature.
+/// All differences that are equal but for names and numbers (see [`signature`]).
 #[derive(Default)]
 struct Found {
     times: usize,

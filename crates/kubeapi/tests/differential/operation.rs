@@ -8,9 +8,9 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::LazyLock;
 
-/// The placeholders in an operation except `<run>`, the unique word of the run: `<rv:PATH>`, `<oldrv:PATH>` and
-/// `<uid:PATH>` are the last revision, the revision before it and the uid of the object at that path;
-/// `<continue:PATH>` is the continue token of the page of that list that was read last.
+/// The placeholders in an operation: `<rv:PATH>`, `<oldrv:PATH>` and `<uid:PATH>` are the last revision, the revision
+/// before it and the uid of the object at that path; `<continue:PATH>` is the continue token of the page of that list
+/// that was read last. Another placeholder, `<run>`, is the unique word of the run.
 static PLACES: LazyLock<Regex> =
     LazyLock::new(|| Regex::new("<(rv|oldrv|uid|continue):([^<>]*)>").unwrap());
 

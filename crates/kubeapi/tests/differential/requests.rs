@@ -45,7 +45,7 @@ const FIELD_SELECTORS: [&str; 13] = [
 ];
 const ACCEPTS: [&str; 2] = ["application/json;as=Table;v=v1;g=meta.k8s.io,application/json", "*/*"];
 
-/// What a run knows of the servers' state. New operations are derived from it.
+/// The kinds and objects that the servers have, as far as a run knows. New operations are derived from them.
 #[derive(Debug, Default)]
 pub(crate) struct Knowledge {
     pub(crate) kinds: Vec<Kind>,
@@ -110,7 +110,8 @@ fn common_options(random: &mut Random, kind: &Kind, operation: &mut Operation) {
         let mode = random.pick(&["Strict", "Warn", "Ignore", "Strict", "Ignore"]);
         operation.query.push(("fieldValidation".to_owned(), mode.to_owned()));
     }
-    // No dry runs of new objects with a resourceVersion: the real server refuses such an object, but not in a dry run.
+    // Leaves out dry runs of new objects with a resourceVersion: the real server refuses such an object only outside a
+    // dry run.
     let creates = match operation.method {
         Method::POST => true,
         _ => false,
@@ -128,7 +129,7 @@ fn common_options(random: &mut Random, kind: &Kind, operation: &mut Operation) {
             if is_object { "PartialObjectMetadata" } else { "PartialObjectMetadataList" };
         operation.accept = Some(match random.below(4) {
             0 => format!("application/json;as={metadata};v=v1;g=meta.k8s.io"),
-            // No tables for built-in kinds: another test compares their columns, with kubectl.
+            // Asks for no tables of built-in kinds: another test compares their columns, with kubectl.
             _ if !kind.custom => random.pick(&ACCEPTS[1..]).to_owned(),
             _ => random.pick(&ACCEPTS).to_owned(),
         });

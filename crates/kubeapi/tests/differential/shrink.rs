@@ -14,7 +14,7 @@ pub(crate) async fn shrink(plane: &Plane, done: &[Operation], wanted: &str) -> V
     let mut tries = 0;
     let last = done.last().map(Operation::collection).unwrap_or_default().to_owned();
     let plural = last.rsplit('/').next().unwrap_or_default();
-    // Operations on other kinds seldom matter.
+    // Operations on kinds other than the kind of the last operation seldom matter.
     let concerns = |operation: &&Operation| {
         operation.collection().ends_with(&format!("/{plural}"))
             || operation.collection() == "/api/v1/namespaces"

@@ -1,5 +1,5 @@
-//! A test of revisions that the database has dropped. It starts a real server of its own, because the compaction would
-//! disturb other tests.
+//! A test of revisions that etcd has dropped in a compaction. The test starts a real server of its own, because the
+//! compaction would disturb other tests.
 
 use control_plane::{ControlPlane, Settings};
 use futures::{StreamExt, TryStreamExt};

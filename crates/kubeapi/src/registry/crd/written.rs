@@ -55,7 +55,7 @@ struct WrittenColumn {
 }
 
 impl Spec {
-    /// Converts the spec to a definition without the invalid parts of its versions, and adds their faults to `causes`.
+    /// Converts the spec to a definition. Leaves out invalid parts of versions, and adds their faults to `causes`.
     pub(in super::super) fn define(self, causes: &mut Vec<Cause>) -> Definition {
         let Self { group, scope, names, versions, .. } = self;
         let storage = versions.iter().find(|version| version.storage);

@@ -8,7 +8,7 @@ use futures::executor::block_on;
 use std::path::Path;
 use tempfile::TempDir;
 
-/// A number of revisions, fewer than a store skips when it may have lost acknowledged writes.
+/// Number of revisions that a store skips at least if it may have lost acknowledged writes.
 const FAR: u64 = 1_000_000;
 
 fn open(directory: &Path) -> Result<Store, DiskError> {
@@ -54,7 +54,7 @@ fn a_store_that_lost_a_revision_continues_far_above_it_so_that_no_revision_is_us
     drop(store);
     // The store skips revisions only once, also if nothing was written since.
     let store = open(directory).unwrap();
-    assert_eq!(revision(&store), first, "the store jumps only once");
+    assert_eq!(revision(&store), first, "the store skips revisions only once");
     put(&store, "m0", "other").unwrap();
     drop(store);
     let store = open(directory).unwrap();
@@ -70,7 +70,7 @@ fn an_intact_store_keeps_its_revision_and_watches_can_resume() {
 }
 
 #[test]
-fn every_restored_store_begins_above_the_revisions_of_the_store_before() {
+fn each_restored_store_begins_above_all_revisions_of_the_store_that_it_replaces() {
     let (directory, _) = older_and_newer();
     let directory = directory.path();
     let store = open(directory).unwrap();
@@ -110,7 +110,7 @@ fn damaged_copies(acknowledged: Option<&[u8]>) -> Vec<(TempDir, Vec<u8>)> {
 }
 
 #[test]
-fn a_store_that_goes_back_is_refused_when_the_acknowledged_revision_is_unknown() {
+fn a_store_in_which_redb_goes_back_is_refused_if_the_acknowledged_revision_is_unknown() {
     let whole = tempfile::tempdir().unwrap();
     let expected = contents(&filled(whole.path()));
     let mut went_back = 0;
@@ -122,7 +122,10 @@ fn a_store_that_goes_back_is_refused_when_the_acknowledged_revision_is_unknown()
                 went_back += 1;
                 assert_eq!((found, written), (29, 30));
                 let copy = std::fs::read(directory.join("objects.redb.before")).unwrap();
-                assert!(copy[PAGE..] == image[PAGE..], "the pages as they were");
+                assert!(
+                    copy[PAGE..] == image[PAGE..],
+                    "the copy has the pages of the damaged file"
+                );
                 let again = open(directory).unwrap_err();
                 assert!(matches!(again, DiskError::Behind { .. }), "{again:?}");
                 forget_acknowledged(directory);
@@ -142,7 +145,7 @@ fn an_interrupted_commit_that_was_not_acknowledged_is_undone() {
         let Ok(store) = open(directory.path()) else { continue };
         went_back += usize::from(revision(&store) == 29);
         assert!([29, 30].contains(&revision(&store)));
-        assert!(resumes(&store, 28), "the store leaves no gap");
+        assert!(resumes(&store, 28), "the store has skipped no revision");
         assert!(!directory.path().join("objects.redb.before").exists());
     }
     assert!(went_back > 5, "{went_back}");

@@ -83,7 +83,7 @@ async fn a_new_object_is_completed_before_it_is_validated_and_admitted() {
     let server = Server::open_with(directory, 100, SHARED, admission).with_namespace().await;
     let stored = server.widget("a", json!({"node": 3})).await;
     assert_eq!(stored["spec"]["node"], "completed");
-    assert_eq!(stored["metadata"]["name"], "a", "metadata is the client's");
+    assert_eq!(stored["metadata"]["name"], "a", "the completion cannot change metadata");
     let changed = server.merge("widgets/a", &json!({"spec": {"node": "changed"}})).await;
     assert_eq!(changed.refused(403), "it is not complete", "only new objects are completed");
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 const HANGS: Duration = Duration::from_secs(120);
 
 #[test]
-fn a_task_that_has_used_up_its_budget_can_open_an_api() {
+fn an_async_task_that_has_used_up_its_tokio_budget_can_open_an_api() {
     let (done, opened) = mpsc::channel();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();

@@ -1,4 +1,4 @@
-//! Tests of the state after a restart.
+//! Tests of objects, watches and CRDs after the server was restarted.
 
 use crate::client::{object, widgets};
 use crate::exchange::{CRDS, WIDGETS};
@@ -74,6 +74,6 @@ async fn a_deleted_crd_of_the_configuration_comes_back_after_a_restart() {
     let server = Server::start().await;
     server.delete(&server.widget_crd(), &Value::Null).await.expect(200);
     let server = server.restart();
-    // The configuration of the server contains the CRD. It comes back without objects.
+    // The configuration of the server contains the CRD, so the CRD comes back, without objects.
     assert_eq!(server.get(WIDGETS).await.expect(200)["items"], json!([]));
 }
