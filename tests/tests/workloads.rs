@@ -379,7 +379,7 @@ fn a_job_goes_on_without_the_computes_of_a_rabbit_that_failed() -> anyhow::Resul
     flow.fixture.run.cluster.stop_one("rabbit-9")?;
     let caller = Caller::new(&flow, "7");
     let setup = ["setup", "--nodes", "compute-[1-2],compute-9", "--timeout", "2s"];
-    // On a busy machine, the good rabbit may be late too: repeats the call until only rabbit-9 is late.
+    // On a busy machine, the good rabbit may miss the deadline too: repeats the call until only rabbit-9 misses it.
     until("rabbit-9 alone to be late", patience(), || {
         caller
             .call(&setup)?
