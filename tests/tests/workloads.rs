@@ -237,7 +237,8 @@ fn a_user_may_act_on_its_own_jobs_and_the_workload_manager_on_all() -> anyhow::R
 /// A rabbit whose agent is stopped counts as unreachable, not as down. A deadline is stored, so it is valid even after
 /// the restart of the coordinator that received it.
 #[test]
-fn a_missed_deadline_is_reported_after_a_restart_and_can_be_renewed() -> anyhow::Result<()> {
+fn a_missed_deadline_is_reported_after_the_coordinators_restart_and_can_be_renewed()
+-> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
