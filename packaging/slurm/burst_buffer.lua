@@ -1,8 +1,8 @@
 --[[
 burst_buffer.lua: storage for the #DW directives of Slurm's jobs. It lies beside slurm.conf; docs/use/slurm.md installs it.
 
-Each function makes one or two calls of `warren workload`, which wait at the coordinator and do not poll. For each
-job there are two files beside the job's script: `warren.env`, with the job's variables, and `warren.failed`.
+Each function makes one or two calls of `warren workload`, which wait at the coordinator and do not poll. Two files
+lie beside each job's script: `warren.env`, with the job's variables, and `warren.failed`, which exists if pre_run failed.
 
   job_process   check, capacity   in slurmctld: at most 2 s each
   pools         capacity   in slurmctld: at most 5 s; then list, and the calls that Slurm does not make: post-run, teardown, scancel

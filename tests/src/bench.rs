@@ -34,7 +34,7 @@ const JOBS: usize = 10;
 /// Number of computes of each rabbit that runs containers.
 const COMPUTES: usize = 16;
 
-/// Length of each of the two measurements that are made in every mode (see [`noise::Mode`]).
+/// Length of each measurement; every mode has two (see [`noise::Mode`]).
 const NOISE: Duration = Duration::from_secs(60);
 
 /// Runs every measurement beneath `directory` and prints the table. The first of `words` may select one part: `noise`,

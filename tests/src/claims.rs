@@ -47,7 +47,8 @@ impl fmt::Debug for Coordinator {
     }
 }
 
-/// The state of the workflow, and the changes that the engine found necessary for its containers in that state.
+/// The state of the workflow, and the changes that the engine found necessary for the workflow's containers in that
+/// state.
 type Found = (WorkflowState, Progress);
 
 fn waits_for_storage() -> Found {

@@ -51,8 +51,8 @@ impl Disturbed {
         let client = disturbed.client()?;
         disturbed.runtime.block_on(async {
             let bindings: Api<ClusterRoleBinding> = Api::all(client.clone());
-            // Applies the objects instead of creating them: the API server repeats a write to etcd whose answer was
-            // late, and would refuse a second creation.
+            // Applies the objects instead of creating them: the API server repeats a write to etcd if etcd's answer
+            // takes too long, and would refuse a second creation.
             let field_manager = PatchParams::apply("tests");
             let everything = Patch::Apply(everything_for_daemons());
             bindings.patch(DAEMONS, &field_manager, &everything).await?;

@@ -7,7 +7,7 @@
 //! Bench (a directory) ────────┘
 //! ```
 //! Guarantees: every wait is bounded; guests end with the thread that started them; their output is kept when a
-//! scenario fails. Assumptions: root, for the files that guests share with the host.
+//! scenario fails. Assumption: the lab runs as root, since guests share files with the host.
 
 pub mod assets;
 pub mod bench;

@@ -114,8 +114,8 @@ impl Podman {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// Creates a file in a container from outside. If the container waits for the file to end itself, it would kill a
-    /// program that podman runs in it to create the file.
+    /// Creates a file in a container from outside. A program that podman runs in the container could be killed
+    /// meanwhile: a container that waits for this file ends as soon as the file exists.
     ///
     /// # Panics
     /// When the file cannot be created.

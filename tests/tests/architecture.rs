@@ -1,5 +1,5 @@
-//! Tests of ARCHITECTURE.md: its table of crates is generated from `cargo metadata`, and the code keeps
-//! some of its rules.
+//! Tests of ARCHITECTURE.md: its table of crates is generated from `cargo metadata`, and the code obeys the page's
+//! rules that tests can check.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -237,7 +237,8 @@ fn a_user_may_act_on_its_own_jobs_and_the_workload_manager_on_all() -> anyhow::R
 /// A rabbit whose agent is stopped counts as unreachable, not as down. A deadline is stored, so it is valid even after
 /// the restart of the coordinator that received it.
 #[test]
-fn a_missed_deadline_is_reported_after_a_restart_and_can_be_renewed() -> anyhow::Result<()> {
+fn a_missed_deadline_is_reported_after_the_coordinators_restart_and_can_be_renewed()
+-> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
@@ -379,7 +380,7 @@ fn a_job_goes_on_without_the_computes_of_a_rabbit_that_failed() -> anyhow::Resul
     flow.fixture.run.cluster.stop_one("rabbit-9")?;
     let caller = Caller::new(&flow, "7");
     let setup = ["setup", "--nodes", "compute-[1-2],compute-9", "--timeout", "2s"];
-    // On a busy machine, the good rabbit may be late too: repeats the call until only rabbit-9 is late.
+    // On a busy machine, the good rabbit may miss the deadline too: repeats the call until only rabbit-9 misses it.
     until("rabbit-9 alone to be late", patience(), || {
         caller
             .call(&setup)?

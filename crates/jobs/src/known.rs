@@ -190,8 +190,8 @@ impl Jobs {
 }
 
 impl State {
-    /// Makes open questions request lists again: a list that the watch delivers may lack Workflows and Computes that
-    /// answered earlier questions for certain.
+    /// Makes open questions request lists again: a list that the watch delivers, which replaces the stored objects, may
+    /// lack Workflows and Computes that a requested list had.
     fn forget_certain_answers(&mut self) {
         self.listed = 0;
         self.computes_read.clear();

@@ -10,7 +10,7 @@
 //! # Guarantees
 //! * An answer that a job does not exist, or that a node is not one of its computes, is given only after a list that
 //!   was requested after the question: a watch that is behind must not let a job start without its storage.
-//! * While the API does not answer, the answer is Uncertain.
+//! * While the API does not answer, a question about a job gets the answer Uncertain.
 //!
 //! # Assumptions
 //! Before a workload manager calls a prolog, it creates the job's Workflow, fills the Computes of the Workflow, and

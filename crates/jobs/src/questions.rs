@@ -59,7 +59,7 @@ impl Questions {
         self.open.values().any(|question| question.job.is_some())
     }
 
-    /// Sets the jobs from which questions are answered from now on.
+    /// Sets the store of Workflows and Computes from which questions are answered from now on.
     pub fn set_jobs(&mut self, jobs: Arc<Jobs>) {
         self.changes = jobs.changes();
         self.jobs = jobs;

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_gap_all_leases_start_anew() {
+    fn after_a_gap_between_reads_the_time_of_every_lease_starts_anew() {
         let (mut watched, begin) = (Watched::default(), Instant::now());
         let lease = leased(60, 1);
         let mut read =

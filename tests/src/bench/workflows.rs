@@ -115,8 +115,8 @@ pub async fn at_scale(directory: &Path) -> anyhow::Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Measures `workflows` workflows that are all in PreRun at the same time. Compares the processor time of one of them
-/// with `each`, that of a workflow when every rabbit has one workflow at a time.
+/// Measures `workflows` workflows that are all in PreRun at the same time. Compares the processor time of each with
+/// `each`, the processor time of a workflow when every rabbit has one workflow at a time.
 async fn together(directory: &Path, workflows: usize, each: f64) -> anyhow::Result<Vec<Row>> {
     let load = Load { rabbits: 64, workflows, each: 1, is_together: true };
     let cost = measure(directory, load).await?;

@@ -51,8 +51,8 @@ pub(super) fn write_settings(directory: &Path, flow: &Flow, settings: &str) -> a
     fs::write(directory.join("etc/warren"), text).context("write settings")
 }
 
-/// Finds a port on which no program listens. Slurm's daemons bind it seconds later, so it must be outside the range
-/// from which the kernel takes local ports for outgoing connections, of which other tests make many.
+/// Finds a port on which no program listens. Slurm's daemons bind the port seconds later, so the port must be outside
+/// the range from which the kernel takes local ports for outgoing connections: other tests make many such connections.
 fn port() -> anyhow::Result<u16> {
     let any = (0..100).map(|_| fastrand::u16(10_000..32_768));
     let mut free = any.filter(|port| TcpListener::bind(("0.0.0.0", *port)).is_ok());

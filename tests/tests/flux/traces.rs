@@ -100,7 +100,8 @@ impl Outcome {
     }
 }
 
-/// Translates the recorded conditions into the agent's exit status: 3 if mounts are late, 8 if the daemon's unit fails.
+/// Translates the recorded conditions into the agent's exit status: 3 if mounts are not made in time, 8 if the daemon's
+/// unit fails.
 fn agent_exit_status(conditions: &BTreeMap<String, String>) -> &'static str {
     if conditions.contains_key("F_SYSTEMCTL") {
         "8"

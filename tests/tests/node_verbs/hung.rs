@@ -98,8 +98,8 @@ fn an_unmount_that_hangs_in_the_kernel_is_reported_in_time_and_ends_when_the_dri
         ensure!(is_hung, "not reported as hung: {ended:?}");
     }
     let words = ["unmount", "--job", "1", "--deadline", SHORT, "--on-timeout", "lazy"];
-    // Waits for the report: the agent may have begun to observe the mount before the detachment, may hang in that too,
-    // and reports that first.
+    // Waits for the report: the agent may have begun to observe the mount before the detachment, may hang in that
+    // observation too, and then reports the observation first.
     until("the mount to be reported as detached", PATIENCE, || {
         caller
             .call(&words)?

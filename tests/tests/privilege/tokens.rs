@@ -158,7 +158,7 @@ async fn a_revoked_token_is_refused_and_the_script_prints_the_remedy() -> anyhow
         anyhow::Ok(())
     };
     tokio::time::timeout(PATIENCE, gone).await??;
-    // The file may have a newer token if the right to renew was removed late.
+    // The file may have a newer token if the script renewed the token before the server removed the right.
     until("the token to be refused", PATIENCE, || {
         let why = holder.renew_fails(&["--now"])?;
         ensure!(why.contains("no longer accepts this token"), "{why}");

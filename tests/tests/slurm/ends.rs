@@ -29,7 +29,8 @@ fn start_holder(slurm: &Slurm, node: &str, path: &str) -> anyhow::Result<Child> 
 }
 
 #[test]
-fn a_node_that_fails_a_job_is_drained_with_the_reason_and_comes_back() -> anyhow::Result<()> {
+fn a_node_with_a_busy_or_failed_mount_is_drained_with_the_reason_and_returns() -> anyhow::Result<()>
+{
     let Some(slurm) = slurm("WARREN_EPILOG_DEADLINE=2\nWARREN_ON_TIMEOUT=report\n")? else {
         return Ok(());
     };

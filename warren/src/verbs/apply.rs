@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn server_owned_fields_are_left_out() {
+    fn apply_leaves_out_fields_that_only_the_server_sets() {
         let object = json!({
             "apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {"name": "a", "uid": "u", "resourceVersion": "7", "generation": 2, "creationTimestamp": null,

@@ -67,7 +67,7 @@ async fn create(life: &Life, args: &CreatePersistent, output: Output) -> Result<
 
 /// Destroys persistent storage with a workflow of this command, whose Teardown destroys the storage. The command
 /// deletes this workflow also if the workflow fails, the command is interrupted, or Teardown is refused: a workflow
-/// that remained would destroy the storage once no other workflow uses the storage. The workflow has no lease: with a
+/// that remained would destroy the storage later, once no other workflow uses it. The workflow has no lease: with a
 /// lease, the coordinator would tear the workflow down after this command is killed, and so destroy the storage.
 async fn destroy(
     life: &Life,

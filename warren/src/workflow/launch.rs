@@ -96,7 +96,7 @@ impl Launcher {
     }
 }
 
-/// The reason why a program cannot be started. The command finds it before any storage is made.
+/// The reason why a program cannot be started. The command reports this before it makes any storage.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum FindError {
     #[error("{0}: no such command; nothing was made")]

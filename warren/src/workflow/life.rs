@@ -93,7 +93,7 @@ impl Life {
         self.output.note(&format!("{}: {state}{took}", self.drive.name()));
     }
 
-    /// Writes the job's computes. The engine then chooses the rabbits for its storage, by their capacity.
+    /// Writes the job's computes. The engine then chooses rabbits for the job's storage, by the rabbits' capacity.
     ///
     /// # Errors
     /// If the API refuses the change, or storage was made for other computes.

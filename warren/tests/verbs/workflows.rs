@@ -85,7 +85,7 @@ fn a_launcher_starts_the_command_on_each_node() {
 }
 
 #[test]
-fn computes_are_named_before_setup() {
+fn advance_writes_the_computes_before_it_requests_setup() {
     let (here, _centre) = site();
     here.warren(&[
         "workflow", "create", DIRECTIVE, "--name", "w", "--job", "f2Dd", "--wlm", "flux",

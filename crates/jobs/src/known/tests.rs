@@ -75,7 +75,7 @@ async fn a_node_counts_as_not_assigned_only_after_the_computes_were_read() {
 }
 
 #[tokio::test]
-async fn without_an_answer_of_the_api_a_job_stays_uncertain() {
+async fn while_the_api_does_not_answer_the_answer_about_a_job_is_uncertain() {
     let jobs = Jobs::default();
     let ticket = jobs.register_question();
     jobs.state(&job("7"), "n1", ticket);
@@ -88,7 +88,7 @@ async fn without_an_answer_of_the_api_a_job_stays_uncertain() {
 }
 
 #[test]
-fn older_versions_and_deletions_of_earlier_objects_are_ignored() {
+fn an_older_version_or_the_deletion_of_an_earlier_workflow_changes_nothing() {
     let jobs = Jobs::default();
     jobs.apply_workflow(workflow("w", "7", "PreRun", 9));
     jobs.apply_workflow(workflow("w", "7", "Setup", 8));
@@ -101,7 +101,7 @@ fn older_versions_and_deletions_of_earlier_objects_are_ignored() {
 }
 
 #[test]
-fn of_workflows_with_one_job_id_deleted_ones_are_ignored_and_two_others_are_ambiguous() {
+fn a_job_id_of_two_workflows_is_ambiguous_unless_one_of_them_is_being_deleted() {
     let jobs = Jobs::default();
     let mut leaving = workflow("a", "7", "Teardown", 1);
     leaving.state.deleting = true;

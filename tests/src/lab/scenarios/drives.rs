@@ -26,8 +26,9 @@ nvme attach-ns $CONTROLLER -n 1 -c 1,4 >/dev/null
 nvme attach-ns $CONTROLLER -n 2 -c 3 >/dev/null
 "#;
 
-/// Commands that a drive must refuse, each with another NVMe status. The reasons are: already attached, not attached,
-/// no such controller, no such namespace, no capacity, thin provisioning, a format with metadata, a private namespace.
+/// Commands that a drive must refuse, each with a different NVMe status. The reasons are: already attached, not
+/// attached, no such controller, no such namespace, no capacity, thin provisioning, a format with metadata, a private
+/// namespace.
 const REFUSED: &str = r#"
 refused() { local output; output=$("$@" 2>&1) && { echo "accepted: $*"; exit 1; }; grep -o '0x4[0-9a-f]*' <<< "$output"; }
 refused nvme attach-ns $CONTROLLER -n 1 -c 4

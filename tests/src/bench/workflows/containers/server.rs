@@ -110,7 +110,7 @@ async fn create_all<K: Resource<DynamicType = ()>>(
     .await
 }
 
-/// Creates objects, and writes the status that each had on the server that they were read from.
+/// Creates objects, and writes to each the status that it had on the server from which it was read.
 async fn create_with_status<K: Resource<DynamicType = ()>>(
     client: &Client,
     objects: &[DynamicObject],
