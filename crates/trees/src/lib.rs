@@ -51,7 +51,8 @@ impl From<UnremovedEntry> for io::Error {
 pub fn remove(path: &Path) -> io::Result<()> {
     match open(AT_FDCWD, path.as_os_str(), ResolveFlag::empty()) {
         Ok(root) => {
-            Tree { root, unremoved: BTreeSet::new(), moved_up: 0, first: None }.remove_contents()?;
+            Tree { root, unremoved: BTreeSet::new(), moved_up: 0, first: None }
+                .remove_contents()?;
         }
         Err(Errno::ELOOP | Errno::ENOTDIR) => {
             return Ok(unlinkat(AT_FDCWD, path, UnlinkatFlags::NoRemoveDir)?);
