@@ -377,7 +377,7 @@ fn the_agent_names_a_missing_right_and_waits_for_the_right() -> anyhow::Result<(
     fixture.server.create(&mount)?;
     fixture.start_agent()?;
     fixture.until_logged(
-        "grant it get, list and watch on clientmounts.dataworkflowservices.github.io",
+        "grant get, list and watch on clientmounts.dataworkflowservices.github.io to it",
     )?;
     grant(&fixture, json!([mounts, status]))?;
     let reported =

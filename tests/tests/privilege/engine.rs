@@ -41,7 +41,11 @@ fn the_engine_has_the_rights_that_a_workflow_needs_and_uses_each() -> anyhow::Re
     let roles = runtime.block_on(credentials(&installed))?.roles;
     let server = Server::Real(RealServer::with_roles(installed.plane.kubeconfig(), roles));
     let mut flow = Flow::on(Fixture::with_engine_on(server, 2)?, "life")?;
-    flow.create(&["#DW jobdw type=xfs capacity=320MiB name=scratch"])?;
+    let site = flow.fixture.run.cluster.global();
+    std::fs::write(site.join("input"), "data")?;
+    let copy_in =
+        format!("#DW copy_in source={}/input destination=$DW_JOB_scratch/", site.display());
+    flow.create(&["#DW jobdw type=xfs capacity=320MiB name=scratch", &copy_in])?;
     flow.wait("Proposal", "Completed")?;
     flow.fill_computes()?;
     for state in AFTER_PROPOSAL {

@@ -63,7 +63,8 @@ fn limited_to(name: &'static str, needs: Vec<Need>) -> Vec<Need> {
 }
 
 const DWS_APPLIED: &str = "clientmounts computes servers storages systemconfigurations workflows";
-const NNF_APPLIED: &str = "nnfnodestorages nnfnodeblockstorages nnflustremgts nnfstorageprofiles";
+const NNF_APPLIED: &str =
+    "nnfnodestorages nnfnodeblockstorages nnflustremgts nnfstorageprofiles nnfdatamovementprofiles";
 
 /// Returns the rights that a compute needs if it uses the API directly.
 pub(crate) fn compute(node: &'static str) -> Vec<Need> {
@@ -82,7 +83,7 @@ fn rabbit(own: &Place) -> Vec<Need> {
     let all = Place::Everywhere;
     [
         need(own, "list watch patch", DWS_GROUP, "clientmounts"),
-        need(own, "list watch patch", NNF_GROUP, "nnfnodeblockstorages nnfnodestorages nnflustremgts"),
+        need(own, "list watch patch", NNF_GROUP, "nnfnodeblockstorages nnfnodestorages nnflustremgts nnfdatamovements"),
         need(own, "get", NNF_GROUP, "nnfnodeblockstorages"),
         need(own, "list watch create patch", NNF_GROUP, "nnfnodes"),
         need(own, "create", "events.k8s.io", "events"),
@@ -91,10 +92,11 @@ fn rabbit(own: &Place) -> Vec<Need> {
             own,
             "patch",
             NNF_GROUP,
-            "nnfnodeblockstorages/status nnfnodestorages/status nnfnodes/status nnflustremgts/status",
+            "nnfnodeblockstorages/status nnfnodestorages/status nnfnodes/status nnflustremgts/status nnfdatamovements/status",
         ),
         need(&all, "create", "", "namespaces"),
         need(&all, "get list watch", NNF_GROUP, "nnfstorageprofiles"),
+        need(&all, "get", NNF_GROUP, "nnfdatamovementprofiles"),
         need(&all, "get", DWS_GROUP, "servers"),
         limited_to("default", need(&all, "list watch", DWS_GROUP, "systemconfigurations")),
     ]
@@ -131,7 +133,7 @@ fn viewer() -> Vec<Need> {
             DWS_GROUP,
             &format!("{DWS_APPLIED} directivebreakdowns persistentstorageinstances systemstatuses"),
         ),
-        need(&all, read, NNF_GROUP, &format!("{NNF_APPLIED} nnfnodes")),
+        need(&all, read, NNF_GROUP, &format!("{NNF_APPLIED} nnfnodes nnfdatamovements")),
         need(&all, read, "", "namespaces"),
     ]
     .concat()
@@ -139,8 +141,11 @@ fn viewer() -> Vec<Need> {
 
 fn applier() -> Vec<Need> {
     let (all, write) = (Place::Everywhere, "create patch delete");
-    let written =
-        [need(&all, write, DWS_GROUP, DWS_APPLIED), need(&all, write, NNF_GROUP, NNF_APPLIED)];
+    let written = [
+        need(&all, write, DWS_GROUP, DWS_APPLIED),
+        need(&all, write, NNF_GROUP, NNF_APPLIED),
+        need(&all, "patch", NNF_GROUP, "nnfdatamovements"),
+    ];
     [viewer(), written.concat()].concat()
 }
 

@@ -18,7 +18,7 @@ use crate::{
 const NAMESPACES: [&str; 7] =
     ["compute-1", "compute-2", "rabbit-1", "rabbit-2", "default", "warren-nodes", "nnf-system"];
 
-const IN_NAMESPACES: [&str; 29] = [
+const IN_NAMESPACES: [&str; 32] = [
     "dataworkflowservices.github.io/workflows",
     "dataworkflowservices.github.io/computes",
     "dataworkflowservices.github.io/clientmounts",
@@ -37,6 +37,9 @@ const IN_NAMESPACES: [&str; 29] = [
     "nnf.cray.hpe.com/nnflustremgts",
     "nnf.cray.hpe.com/nnflustremgts/status",
     "nnf.cray.hpe.com/nnfstorageprofiles",
+    "nnf.cray.hpe.com/nnfdatamovements",
+    "nnf.cray.hpe.com/nnfdatamovements/status",
+    "nnf.cray.hpe.com/nnfdatamovementprofiles",
     "/pods",
     "/secrets",
     "/configmaps",
