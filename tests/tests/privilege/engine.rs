@@ -16,7 +16,7 @@ use tests::{
 
 use crate::{
     installed::{Installed, tree},
-    life::{COORDINATOR, credentials, judge_refusals},
+    life::{COORDINATOR, FOR_COPIES, RABBIT, credentials, judge_refusals},
 };
 
 /// Returns true for rights that a workflow with XFS does not use, since they are for Lustre, persistent storage,
@@ -84,6 +84,12 @@ fn the_engine_has_the_rights_that_a_workflow_needs_and_uses_each() -> anyhow::Re
         .filter(|right| !used.contains(right) && !is_unused_by_xfs(*right))
         .collect();
     ensure!(unused.is_empty(), "the engine does not use its rights {unused:?}; it used {used:?}");
+    for (verb, resource) in FOR_COPIES {
+        let plural = resource.split_once('/').map_or("", |(_, plural)| plural);
+        let mut by_rabbit = audit.iter().filter(|event| event.user == RABBIT);
+        let is_used = by_rabbit.any(|event| (&*event.verb, &*event.resource) == (verb, plural));
+        ensure!(is_used, "the rabbit copied without its right to {verb} {resource}");
+    }
     Ok(())
 }
 

@@ -24,15 +24,25 @@ use crate::{
 
 const PEOPLE: &str = "system:serviceaccount:default:applier";
 pub(crate) const COORDINATOR: &str = "system:serviceaccount:nnf-system:warren-coordinator";
-const RABBIT: &str = "system:serviceaccount:nnf-system:warren-rabbit";
+pub(crate) const RABBIT: &str = "system:serviceaccount:nnf-system:warren-rabbit";
 const COMPUTE: &str = "system:serviceaccount:warren-nodes:compute-1";
 const COMPUTES_OF_SITES: &str = "system:serviceaccount:nnf-system:nnf-clientmount";
+
+/// Rights of a rabbit that only copies of a job's data use, besides list and watch.
+pub(crate) const FOR_COPIES: [(&str, &str); 3] = [
+    ("patch", "nnf.cray.hpe.com/nnfdatamovements"),
+    ("patch", "nnf.cray.hpe.com/nnfdatamovements/status"),
+    ("get", "nnf.cray.hpe.com/nnfdatamovementprofiles"),
+];
 
 /// Rights that one job without faults does not use: to read an object again after a conflict, to read an object that no
 /// watch has delivered yet, to read a Lustre file system's Servers, to record that another pod acts for the rabbit, to
 /// renew a token (a script uses that right), and to watch a job (a prolog may end before the watch begins, if the first
-/// list has its answer).
-const UNUSED_BY_ONE_JOB: [(&str, &str, &str); 9] = [
+/// list has its answer). No engine runs here, so nothing is copied; the test of the engine checks [`FOR_COPIES`].
+const UNUSED_BY_ONE_JOB: [(&str, &str, &str); 12] = [
+    (RABBIT, FOR_COPIES[0].0, FOR_COPIES[0].1),
+    (RABBIT, FOR_COPIES[1].0, FOR_COPIES[1].1),
+    (RABBIT, FOR_COPIES[2].0, FOR_COPIES[2].1),
     (COMPUTE, "watch", "dataworkflowservices.github.io/workflows"),
     (COMPUTE, "watch", "dataworkflowservices.github.io/computes"),
     (COORDINATOR, "get", "dataworkflowservices.github.io/clientmounts"),
