@@ -155,8 +155,11 @@ async fn a_failure_is_retried_and_reported_with_exit_code_and_log() {
     object["spec"]["retryLimit"] = json!(1);
     bench.make::<NodeContainers>(RABBIT, object).await;
     let once = bench.until(NAME, "failed once", |object| !status(object).logs.is_empty()).await;
-    assert_eq!(status(&once).state, NodeContainersState::Starting);
-    assert_eq!(status(&once).end_time, None);
+    // On a busy machine the second attempt may have failed before the test read the status.
+    if status(&once).logs.len() == 1 {
+        assert_eq!(status(&once).state, NodeContainersState::Starting);
+        assert_eq!(status(&once).end_time, None);
+    }
     let failed = bench.until(NAME, "failed", has_state(NodeContainersState::Failed)).await;
     let status = status(&failed);
     assert_eq!(status.message, "container app exited with 3: no such file");
