@@ -1,7 +1,5 @@
 //! Tests of the control plane's harness itself: a fault in the harness would weaken every suite that uses it.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
 use std::time::Duration;
 
 use control_plane::{ControlPlane, Login, Settings, client};

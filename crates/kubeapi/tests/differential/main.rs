@@ -3,6 +3,10 @@
 //!
 //! `WARREN_SEED` is the seed of a run to repeat; `WARREN_OPERATIONS` is the number of operations of a run.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::print_stdout, reason = "a failed run prints the shortest way to its difference")]
+#![expect(clippy::cast_possible_truncation, reason = "random numbers are small")]
+
 mod cases;
 #[path = "../contract/mod.rs"]
 mod contract;

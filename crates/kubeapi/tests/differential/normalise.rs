@@ -94,7 +94,7 @@ fn walk(value: &mut Value, memory: &mut Memory) {
         // An integer that does not fit into an int64: both servers read it as the same float, but write it in different
         // ways.
         Value::Number(number) if number.is_u64() && !number.is_i64() => {
-            *value = json!(number.as_f64())
+            *value = json!(number.as_f64());
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }

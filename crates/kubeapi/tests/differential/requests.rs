@@ -112,10 +112,7 @@ fn common_options(random: &mut Random, kind: &Kind, operation: &mut Operation) {
     }
     // Leaves out dry runs of new objects with a resourceVersion: the real server refuses such an object only outside a
     // dry run.
-    let creates = match operation.method {
-        Method::POST => true,
-        _ => false,
-    };
+    let creates = operation.method == Method::POST;
     let revised = creates && operation.body.contains("resourceVersion");
     if writes && !revised && random.chance(5) {
         // Sends at most one invalid option: of two invalid options, each server reports the option that it reads first.
