@@ -14,7 +14,7 @@ use kube::ResourceExt;
 
 use crate::{
     names::{STANDALONE_MGT, directive_object_name, reference},
-    plan::mounts::is_unmounted,
+    plan::{copies::names_persistent, mounts::is_unmounted},
     site::Site,
     view::{Group, View},
 };
@@ -171,19 +171,27 @@ pub fn consumers(object: &PersistentStorageInstance) -> Vec<String> {
 }
 
 /// Returns the workflow that may mount an exclusive file system: the workflow that has it mounted, else the first
-/// workflow that reached PreRun. The order is the same for all storage, so that no two workflows wait for each other.
+/// workflow that reached PreRun, or the state in which it copies the file system. The order is the same for all storage,
+/// so that no two workflows wait for each other.
 pub fn workflow_with_turn<'a>(
     site: &Site,
-    storage: &Group,
+    (object, storage): (&PersistentStorageInstance, &Group),
     users: impl Iterator<Item = &'a Workflow>,
 ) -> Option<ObjectKey> {
     let mut mounted = storage.mounts.values().filter(|mount| !is_unmounted(site, mount));
     if let Some(workflow) = mounted.find_map(|mount| workflow_of(mount)) {
         return Some(workflow);
     }
+    let name = object.name_any();
     let waits = |workflow: &&Workflow| {
-        let state = workflow.status.as_ref().and_then(|status| status.state.as_ref());
-        is_in_prerun(workflow) && state == Some(&WorkflowState::PreRun)
+        let (desired, status) = (&workflow.spec.desired_state, workflow.status.as_ref());
+        let has_begun = status.is_some_and(|status| status.state.as_ref() == Some(desired));
+        let copies = || {
+            workflow.metadata.deletion_timestamp.is_none()
+                && status.is_some_and(|status| !status.ready)
+                && names_persistent(workflow, &name, desired)
+        };
+        has_begun && (is_in_prerun(workflow) || copies())
     };
     let since = |workflow: &Workflow| {
         let requested = workflow.status.as_ref().and_then(|status| status.desired_state_change);

@@ -40,31 +40,18 @@ pub fn unsupported(command: &Command) -> Option<MeaningFault> {
     unsupported_copy(command)
 }
 
-/// Returns a fault for a `copy_in` whose destination or a `copy_out` whose source is not storage of the job, and for a
-/// copy of persistent storage.
+/// Returns a fault for a `copy_in` whose destination or a `copy_out` whose source is not storage on rabbits.
 fn unsupported_copy(command: &Command) -> Option<MeaningFault> {
-    let (copy, own, other) = match command {
-        Command::CopyIn(copy) => {
-            (copy, ("destination", &copy.destination), ("source", &copy.source))
-        }
-        Command::CopyOut(copy) => {
-            (copy, ("source", &copy.source), ("destination", &copy.destination))
-        }
+    let (key, side) = match command {
+        Command::CopyIn(copy) => ("destination", &copy.destination),
+        Command::CopyOut(copy) => ("source", &copy.source),
         _ => return None,
     };
-    let is_supported = |(key, side): (&str, &Location)| match side {
-        Location::Job(_) => true,
-        Location::Persistent(_) => false,
-        Location::Global(_) => key == other.0,
-    };
-    let sides = [("source", &copy.source), ("destination", &copy.destination)];
-    let (key, _) = sides.into_iter().find(|side| !is_supported(*side))?;
-    let why = if key == own.0 {
-        "copies to storage of the job by copy_in, and from storage of the job by copy_out"
-    } else {
-        "does not copy persistent storage"
-    };
+    if !matches!(side, Location::Global(_)) {
+        return None;
+    }
     let what = format!("this {key} of {}", command.word());
+    let why = "copies to storage of rabbits by copy_in, and from storage of rabbits by copy_out: write $DW_JOB_NAME or $DW_PERSISTENT_NAME";
     Some(MeaningFault::Unsupported { what, why, kind: "directive" })
 }
 
@@ -89,15 +76,11 @@ mod tests {
         for (line, expected) in [
             (
                 "#DW copy_in source=$DW_JOB_foo destination=/lus/a",
-                "Warren does not support this destination of copy_in: this version copies to storage of the job",
+                "Warren does not support this destination of copy_in: this version copies to storage of rabbits by copy_in",
             ),
             (
-                "#DW copy_out source=$DW_PERSISTENT_bar destination=/lus/a",
-                "Warren does not support this source of copy_out: this version copies to storage of the job",
-            ),
-            (
-                "#DW copy_out source=$DW_JOB_foo destination=$DW_PERSISTENT_bar",
-                "Warren does not support this destination of copy_out: this version does not copy persistent storage",
+                "#DW copy_out source=/lus/a destination=$DW_JOB_foo",
+                "Warren does not support this source of copy_out: this version copies to storage of rabbits by copy_in",
             ),
             (
                 "#DW jobdw type=xfs capacity=1GiB name=bar requires=copy-offload",

@@ -1,7 +1,7 @@
 //! `copy_in` and `copy_out`: one NnfDataMovement for each allocation, on the allocation's rabbit, all at once.
 //!
-//! DataIn and DataOut mount the storage on its rabbits ([`mount_for_copies`], planned by the directive that owns the
-//! storage), create the movements, and wait until all have finished. Only then does a failed movement fail the state,
+//! DataIn and DataOut mount the storage on its rabbits ([`mount_for_copies`], planned by the `jobdw` of the storage, or
+//! by the plan of persistent storage), create the movements, and wait until all have finished. Only then does a failed movement fail the state,
 //! so that the other movements can finish. Teardown deletes the movements first; it unmounts and removes nothing while
 //! a movement exists.
 
@@ -13,12 +13,12 @@ mod propose;
 use api::{NnfDataMovement, WorkflowState, nnf_data_movement::DataMovementVerdict};
 use directive::{Command, Copy};
 
-pub use mounts::mount_for_copies;
+pub use mounts::{is_copied, mount_for_copies, names_persistent};
 
 use crate::{
     change::Change,
-    plan::Driver,
-    progress::{Progress, some_of, transient_error, user_error},
+    plan::{Driver, jobdw::JobStorage, persistent::PersistentStorage},
+    progress::{Outcome, Progress, some_of, transient_error, user_error},
     view::View,
 };
 use places::{Sides, resolve};
@@ -40,6 +40,14 @@ impl Direction {
         match self {
             Self::In => WorkflowState::DataIn,
             Self::Out => WorkflowState::DataOut,
+        }
+    }
+
+    /// Returns the key of the side that is storage on rabbits, which is copied allocation by allocation.
+    fn storage_side(self) -> &'static str {
+        match self {
+            Self::In => "destination",
+            Self::Out => "source",
         }
     }
 
@@ -93,22 +101,35 @@ fn copy_all(view: &View<'_>, index: usize, copy: &Copy, direction: Direction) ->
         Ok(sides) => sides,
         Err(outcome) => return outcome.into(),
     };
-    let unmounted = sides.rabbits_without_mount(view);
-    if !unmounted.is_empty() {
-        return Progress::wait(format!("mount on {}", some_of(unmounted)));
-    }
     let missing: Vec<Change> = missing_movements(view, index, &sides, direction);
+    if !missing.is_empty() && !sides.are_mounted(view) {
+        return mount_progress(view, &sides, direction);
+    }
     if !missing.is_empty() {
         return Progress::default().with(missing);
     }
     verdict(copies.movements.values().map(|movement| &**movement), direction)
 }
 
+/// Returns the progress of the mounts that a copy waits for. The sites' rules report no DataIn and DataOut of the
+/// directives that own the storage, so the copy reports it.
+fn mount_progress(view: &View<'_>, sides: &Sides, direction: Direction) -> Progress {
+    let drivers: [&dyn Driver; 2] = [&JobStorage, &PersistentStorage];
+    let progress = |index: usize| {
+        let command = Command::read(&view.workflow.spec.directives[index])?;
+        let driver = drivers.iter().find(|driver| driver.handles(&command))?;
+        let planned = driver.advance(view, index, &command, &direction.state());
+        Some(Progress { changes: Vec::new(), ..planned })
+    };
+    let working = Progress { changes: Vec::new(), outcome: Outcome::Working };
+    sides.storages().filter_map(progress).fold(working, Progress::and)
+}
+
 /// Returns the creation of each movement that does not exist yet.
 fn missing_movements(
     view: &View<'_>,
     index: usize,
-    sides: &Sides<'_>,
+    sides: &Sides,
     direction: Direction,
 ) -> Vec<Change> {
     let existing = &view.directives[index].copies.movements;

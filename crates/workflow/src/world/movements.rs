@@ -9,7 +9,7 @@ use kube::ResourceExt;
 use super::{
     Wake, WatchedKind, World,
     children::{Children, if_owned_by},
-    object_key, take_profile,
+    object_key, take_profile, workflow_of,
 };
 use crate::{names::directive_object_name, view::Copies};
 
@@ -51,12 +51,18 @@ impl WatchedKind for NnfDataMovement {
 
     /// Movements of the Go controllers are not the engine's: their storage has no Servers.
     fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        let is_ours = change.object().is_some_and(|object| object.is_ours());
-        if is_ours {
-            world.take_child(change, |children| &mut children.movements)
-        } else {
-            Vec::new()
+        let Some(object) = change.object().filter(|object| object.is_ours()) else {
+            return Vec::new();
+        };
+        let workflow = workflow_of(&**object);
+        let mut wakes = world.take_child(change, |children| &mut children.movements);
+        // Persistent storage stays mounted until its copies have finished, and in Teardown until they are gone.
+        let is_finished =
+            |object: &Option<Arc<Self>>| object.as_ref().map(|object| object.is_finished());
+        if is_finished(&change.old) != is_finished(&change.new) {
+            wakes.extend(workflow.iter().flat_map(|workflow| world.wake_named_by(workflow)));
         }
+        wakes
     }
 }
 

@@ -144,7 +144,7 @@ impl World {
     ) -> Option<ObjectKey> {
         let workflows = users.iter().map(|(workflow, _)| &**workflow);
         is_exclusive(object)
-            .then(|| instance::workflow_with_turn(&self.site, storage, workflows))
+            .then(|| instance::workflow_with_turn(&self.site, (object, storage), workflows))
             .flatten()
     }
 

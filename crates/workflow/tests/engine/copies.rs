@@ -216,3 +216,109 @@ fn a_copy_from_a_path_outside_all_global_file_systems_is_refused() {
     let (.., message) = site.status_of("w");
     assert!(message.contains("/lus/global2/in") && message.contains("/lus/global"), "{message}");
 }
+
+const KEPT: &str = "#DW persistentdw name=kept";
+const FROM_KEPT: &str = "#DW copy_in source=$DW_PERSISTENT_kept/in destination=$DW_JOB_scratch/in";
+const TO_KEPT: &str = "#DW copy_in source=/lus/global/in destination=$DW_PERSISTENT_kept/in";
+const OUT_OF_KEPT: &str = "#DW copy_out source=$DW_PERSISTENT_kept destination=/lus/global/results";
+
+/// Returns the nodes that mount the storage of a workflow's directive.
+fn nodes_with_mount(site: &Site, directive: &str) -> Vec<String> {
+    let mounts = site.objects.iter().filter(|(at, object)| {
+        at.0 == "ClientMount"
+            && at.2.starts_with(&format!("default-{directive}-"))
+            && object["status"]["mounts"][0]["state"] == "mounted"
+    });
+    mounts.map(|(at, _)| at.1.clone()).collect()
+}
+
+#[test]
+fn persistent_storage_is_copied_in_and_out_and_is_mounted_on_its_rabbit_only_while_it_is_copied() {
+    for kind in ["xfs", "gfs2"] {
+        let mut site = Site::with_lustre(1);
+        site.keep(kind, "kept", &["c1"]);
+        site.request_setup("w", &directives(&[KEPT, TO_KEPT, OUT_OF_KEPT]), &["c1"]);
+        go_to(&mut site, "DataIn");
+        let uid = site.workflow("w")["metadata"]["uid"].as_str().unwrap().to_owned();
+        let (into, root) = (site.movement("w-1-0"), format!("/mnt/nnf/{uid}-0/node-0"));
+        assert_eq!(into["spec"]["destination"]["path"], format!("{root}/in"));
+        assert_eq!(into["spec"]["destination"]["storageReference"]["name"], "kept");
+        assert_eq!(nodes_with_mount(&site, "w-0"), Vec::<String>::new(), "{kind}");
+        go_to(&mut site, "PreRun");
+        assert!(nodes_with_mount(&site, "w-0").contains(&"c1".to_owned()));
+        go_to(&mut site, "PostRun");
+        go_to(&mut site, "DataOut");
+        let out = site.movement("w-2-0");
+        assert_eq!(out["spec"]["source"]["path"], root);
+        assert_eq!(out["metadata"]["labels"][movement::INDEX_DIRECTORY], "r-0");
+        go_to(&mut site, "Teardown");
+        site.delete(&at("Workflow", "default", "w"));
+        site.settle();
+        site.end("kept");
+    }
+}
+
+#[test]
+fn a_persistent_lustre_is_copied_to_the_rabbits_of_any_storage() {
+    for (kind, storage) in [("lustre", XFS), ("lustre", GFS2), ("xfs", XFS)] {
+        let mut site = Site::with_lustre(2);
+        site.keep(kind, "kept", &["c1", "c2"]);
+        site.request_setup("w", &directives(&[storage, KEPT, FROM_KEPT]), &["c1", "c2"]);
+        go_to(&mut site, "DataIn");
+        let uid = site.workflow("w")["metadata"]["uid"].as_str().unwrap().to_owned();
+        for index in 0..2 {
+            let root = format!("/mnt/nnf/{uid}-1");
+            let root = if kind == "lustre" { root } else { format!("{root}/node-{index}") };
+            let movement = site.movement(&format!("w-2-{index}"));
+            assert_eq!(movement["spec"]["source"]["path"], format!("{root}/in"));
+        }
+        for state in ["PreRun", "PostRun", "DataOut", "Teardown"] {
+            go_to(&mut site, state);
+        }
+    }
+}
+
+#[test]
+fn an_xfs_that_one_workflow_copies_is_given_to_the_next_workflow_after_the_copies() {
+    let mut site = Site::with_lustre(1);
+    site.keep("xfs", "kept", &["c1"]);
+    let lines = directives(&[KEPT, TO_KEPT]);
+    for name in ["w", "x"] {
+        site.request_setup(name, &lines, &["c1"]);
+    }
+    let running = json!({"state": "Running", "commandStatus": {"progress": 1}});
+    site.errors.insert("NnfDataMovement".to_owned(), running);
+    site.request_state("w", "DataIn");
+    site.settle();
+    site.request_state("x", "DataIn");
+    site.settle();
+    let (_, _, status, message) = site.status_of("x");
+    assert_eq!(status, "DriverWait", "{message}");
+    assert!(message.contains("which workflow w has mounted"), "{message}");
+    assert_eq!(nodes_with_mount(&site, "x-0"), Vec::<String>::new());
+    site.errors.remove("NnfDataMovement");
+    site.settle();
+    for name in ["w", "x"] {
+        assert!(site.is_ready(name, "DataIn"), "{:?}", site.status_of(name));
+    }
+    for (name, state) in [("x", "PreRun"), ("x", "PostRun"), ("w", "PreRun"), ("w", "PostRun")] {
+        site.request_state(name, state);
+        site.settle();
+        assert!(site.is_ready(name, state), "{name} {state}: {:?}", site.status_of(name));
+    }
+}
+
+#[test]
+fn teardown_keeps_persistent_storage_mounted_until_its_running_copy_has_ended() {
+    let mut site = Site::with_lustre(1);
+    site.keep("gfs2", "kept", &["c1"]);
+    site.request_setup("w", &directives(&[KEPT, TO_KEPT]), &["c1"]);
+    let running = json!({"state": "Running", "commandStatus": {"progress": 1}});
+    site.errors.insert("NnfDataMovement".to_owned(), running);
+    site.request_state("w", "DataIn");
+    site.settle();
+    assert_eq!(nodes_with_mount(&site, "w-0"), ["r"]);
+    // `check_movements` panics if a change unmounts the storage under the copy.
+    go_to(&mut site, "Teardown");
+    assert_eq!(site.names("ClientMount").len() + site.names("NnfDataMovement").len(), 0);
+}

@@ -150,7 +150,9 @@ impl Site {
             "SystemConfiguration",
             "SystemStatus",
         ];
-        let is_profile = |kind: &str| ["NnfContainerProfile", "NnfStorageProfile"].contains(&kind);
+        let is_profile = |kind: &str| {
+            ["NnfContainerProfile", "NnfDataMovementProfile", "NnfStorageProfile"].contains(&kind)
+        };
         let left: Vec<_> = self
             .objects
             .keys()

@@ -1,11 +1,14 @@
-//! Mounts a job's storage on its rabbits, for the copies of DataIn and DataOut.
+//! Mounts storage on its rabbits, for the copies of DataIn and DataOut.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use api::WorkflowState;
+use api::{Workflow, WorkflowState};
 use directive::{Command, FileSystem, Jobdw, location::Location};
 
-use super::{copy_of, places::places};
+use super::{
+    copy_of,
+    places::{Sides, resolve},
+};
 use crate::{
     names::directive_object_name,
     plan::{
@@ -19,14 +22,15 @@ use crate::{
     view::View,
 };
 
-/// Mounts a directive's storage on its rabbits if a copy of this state uses it.
+/// Mounts a directive's storage on the rabbits that copy it in this state.
 pub fn mount_for_copies(
     view: &View<'_>,
     index: usize,
     jobdw: &Jobdw,
     state: &WorkflowState,
 ) -> Progress {
-    if !is_copied(view, &jobdw.name, state) {
+    let copies: Vec<_> = copies_of(view, index, state).collect();
+    if copies.is_empty() {
         return Progress::default();
     }
     let group = &view.directives[index].storage;
@@ -41,7 +45,8 @@ pub fn mount_for_copies(
         return Progress::failed(error);
     }
     if jobdw.file_system == FileSystem::Lustre {
-        let rabbits = places(view, index, jobdw, servers).into_iter().map(|place| place.rabbit);
+        let rabbits: BTreeSet<&str> =
+            copies.iter().flat_map(|(_, sides)| sides.rabbits()).collect();
         return lustre::mounts::mount_on_rabbits(view, index, servers, &all, rabbits);
     }
     // An XFS must not be mounted on two nodes, and a compute with access to its device may mount it.
@@ -60,13 +65,40 @@ pub fn mount_for_copies(
     waited.progress(group, "mount on")
 }
 
-/// Returns true if a copy of this state reads or writes a storage of the job.
-fn is_copied(view: &View<'_>, name: &str, state: &WorkflowState) -> bool {
-    let names =
-        |location: &Location| matches!(location, Location::Job(inside) if inside.name == name);
-    view.workflow.spec.directives.iter().filter_map(|line| Command::read(line)).any(|command| {
+/// Returns the copies of this state whose source or destination is the storage of a directive, each with the index of
+/// its own directive. A copy whose sides are not known yet is left out: its own directive reports the reason.
+fn copies_of<'a>(
+    view: &'a View<'_>,
+    storage: usize,
+    state: &'a WorkflowState,
+) -> impl Iterator<Item = (usize, Sides)> {
+    let commands = view.workflow.spec.directives.iter().map(|line| Command::read(line));
+    commands.enumerate().filter_map(move |(index, command)| {
+        let command = command?;
+        let (copy, direction) = copy_of(&command)?;
+        let sides = resolve(view, copy, direction).ok()?;
+        (direction.state() == *state && sides.storages().any(|used| used == storage))
+            .then_some((index, sides))
+    })
+}
+
+/// Returns true while a copy of this state still has to read or write the storage of a directive.
+pub fn is_copied(view: &View<'_>, storage: usize, state: &WorkflowState) -> bool {
+    copies_of(view, storage, state).any(|(index, sides)| {
+        let copies = &view.directives[index].copies;
+        let finished = copies.movements.values().filter(|movement| movement.is_finished());
+        copies.has_unreadable || finished.count() < sides.places.len()
+    })
+}
+
+/// Returns true if a copy of this state names this persistent storage.
+pub fn names_persistent(workflow: &Workflow, name: &str, state: &WorkflowState) -> bool {
+    let is_named =
+        |side: &Location| matches!(side, Location::Persistent(inside) if inside.name == name);
+    let commands = workflow.spec.directives.iter().filter_map(|line| Command::read(line));
+    commands.into_iter().any(|command| {
         copy_of(&command).is_some_and(|(copy, direction)| {
-            direction.state() == *state && (names(&copy.source) || names(&copy.destination))
+            direction.state() == *state && (is_named(&copy.source) || is_named(&copy.destination))
         })
     })
 }

@@ -23,16 +23,18 @@ use crate::{
 pub(super) fn new(
     view: &View<'_>,
     index: usize,
-    sides: &Sides<'_>,
+    sides: &Sides,
     (place, other_root): (&Place, &str),
     direction: Direction,
 ) -> NnfDataMovement {
-    let own = side(&place.root, sides.path, &sides.storage_reference);
+    let own = side(&place.root, &sides.path, &sides.storage_reference);
     let other = match &sides.other {
         Other::Site { path, reference } => {
-            DataMovementPlace { path: (*path).to_owned(), storage_reference: reference.clone() }
+            DataMovementPlace { path: path.clone(), storage_reference: reference.clone() }
         }
-        Other::Job { path, reference, .. } => side(other_root, path, reference),
+        Other::Storage { path, reference, .. } | Other::Lustre { path, reference, .. } => {
+            side(other_root, path, reference)
+        }
     };
     let (source, destination) = match direction {
         Direction::In => (other, own),
@@ -67,7 +69,7 @@ fn side(root: &str, path: &str, storage: &ObjectReference) -> DataMovementPlace 
     }
 }
 
-fn copy_labels(sides: &Sides<'_>, place: &Place, direction: Direction) -> BTreeMap<String, String> {
+fn copy_labels(sides: &Sides, place: &Place, direction: Direction) -> BTreeMap<String, String> {
     let mut labels = BTreeMap::from([
         (label::TEARDOWN_STATE.to_owned(), direction.state().as_str().to_owned()),
         (movement::INITIATOR.to_owned(), direction.command().to_owned()),

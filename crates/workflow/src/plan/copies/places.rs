@@ -1,7 +1,5 @@
 //! Resolves source and destination of a copy to paths on each rabbit.
 
-use std::collections::BTreeSet;
-
 use api::Servers;
 use directive::{Command, Copy, FileSystem, Jobdw, location::Location};
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -9,7 +7,8 @@ use kube::ResourceExt;
 
 use super::Direction;
 use crate::{
-    names::{OWNER_KIND, directive_object_name, reference},
+    instance::as_jobdw,
+    names::{OWNER_KIND, directive_object_name, instance_object_name, reference},
     plan::{
         allocation::{Allocation, allocations},
         global_lustre,
@@ -20,18 +19,18 @@ use crate::{
     view::View,
 };
 
-/// Source and destination of a copy. One of them is storage of the job, which is copied allocation by allocation (the
+/// Source and destination of a copy. One of them is storage on rabbits, which is copied allocation by allocation (the
 /// copied storage); the other one is `other`.
 #[derive(Debug)]
-pub(super) struct Sides<'a> {
-    /// Index of the directive that makes the copied storage.
+pub(super) struct Sides {
+    /// Index of the `jobdw` or `persistentdw` directive of the copied storage.
     storage: usize,
     /// The allocations of the copied storage, each with the mount point of `other` on the allocation's rabbit.
     pub(super) places: Vec<(Place, String)>,
     /// Path to copy within each allocation, relative to the allocation's mount point.
-    pub(super) path: &'a str,
+    pub(super) path: String,
     pub(super) storage_reference: ObjectReference,
-    pub(super) other: Other<'a>,
+    pub(super) other: Other,
     /// True if each allocation has its own directory in the destination of a copy_out.
     pub(super) has_index_directories: bool,
 }
@@ -48,24 +47,35 @@ pub(super) struct Place {
 
 /// The side of a copy that is not the copied storage ([`Sides`]).
 #[derive(Debug)]
-pub(super) enum Other<'a> {
-    /// Another storage of the job.
-    Job { places: Vec<Place>, path: &'a str, reference: ObjectReference, storage: usize },
+pub(super) enum Other {
+    /// Other storage on rabbits: `storage` is the index of its directive.
+    Storage { places: Vec<Place>, path: String, reference: ObjectReference, storage: usize },
+    /// A Lustre on rabbits, which every rabbit can mount at `root`; `storage` is the index of its directive.
+    Lustre { root: String, path: String, reference: ObjectReference, storage: usize },
     /// A path on a file system of the site. `reference.field_path` is the mount point of this file system.
-    Site { path: &'a str, reference: ObjectReference },
+    Site { path: String, reference: ObjectReference },
 }
 
-impl Other<'_> {
-    /// Returns the mount point of this side for an allocation of the copied storage. `None` if this side is storage of
-    /// the job that has no allocation of the same index on the same rabbit.
+impl Other {
+    /// Returns the mount point of this side for an allocation of the copied storage. `None` if this side is storage
+    /// that has no allocation of the same index on the same rabbit.
     fn root_at(&self, place: &Place) -> Option<&str> {
         match self {
             Self::Site { reference, .. } => reference.field_path.as_deref(),
-            Self::Job { places, .. } => {
+            Self::Lustre { root, .. } => Some(root),
+            Self::Storage { places, .. } => {
                 let same =
                     |other: &&Place| (&other.rabbit, other.index) == (&place.rabbit, place.index);
                 places.iter().find(same).map(|other| other.root.as_str())
             }
+        }
+    }
+
+    /// Returns the index of the directive of this side, if this side is storage on rabbits.
+    fn storage(&self) -> Option<usize> {
+        match self {
+            Self::Storage { storage, .. } | Self::Lustre { storage, .. } => Some(*storage),
+            Self::Site { .. } => None,
         }
     }
 }
@@ -74,20 +84,25 @@ impl Other<'_> {
 ///
 /// # Errors
 /// A wait for a Servers, or an error if the storage or file system does not exist.
-pub(super) fn resolve<'a>(
+pub(super) fn resolve(
     view: &View<'_>,
-    copy: &'a Copy,
+    copy: &Copy,
     direction: Direction,
-) -> Result<Sides<'a>, Outcome> {
+) -> Result<Sides, Outcome> {
     let (side, other) = match direction {
         Direction::In => (&copy.destination, &copy.source),
         Direction::Out => (&copy.source, &copy.destination),
     };
-    let Location::Job(inside) = side else {
-        return Err(user_error("neither source nor destination of the copy is storage of the job: name $DW_JOB_NAME in one of them").into());
+    let (Location::Job(inside) | Location::Persistent(inside)) = side else {
+        return Err(user_error(format!(
+            "the {} of {} is no storage on rabbits: write $DW_JOB_NAME or $DW_PERSISTENT_NAME",
+            direction.storage_side(),
+            direction.command()
+        ))
+        .into());
     };
-    let (storage, jobdw) = find_storage(view, &inside.name)?;
-    let servers = servers_of(view, storage)?;
+    let (storage, jobdw) = find_storage(view, side, &inside.name)?;
+    let servers = servers_of(view, storage, &jobdw)?;
     let places = places(view, storage, &jobdw, servers);
     if places.is_empty() {
         return Err(wlm_error("the Servers of the copied storage has no allocation").into());
@@ -106,52 +121,75 @@ pub(super) fn resolve<'a>(
     Ok(Sides {
         storage,
         places,
-        path: &inside.path,
+        path: inside.path.clone(),
         storage_reference: servers_reference(servers),
         other,
         has_index_directories,
     })
 }
 
-fn other_side<'a>(view: &View<'_>, other: &'a Location) -> Result<Other<'a>, Outcome> {
+fn other_side(view: &View<'_>, other: &Location) -> Result<Other, Outcome> {
     match other {
-        Location::Job(inside) => {
-            let (storage, jobdw) = find_storage(view, &inside.name)?;
-            let servers = servers_of(view, storage)?;
-            let places = places(view, storage, &jobdw, servers);
-            let (path, reference) = (inside.path.as_str(), servers_reference(servers));
-            Ok(Other::Job { places, path, reference, storage })
+        Location::Job(inside) | Location::Persistent(inside) => {
+            let (storage, jobdw) = find_storage(view, other, &inside.name)?;
+            let servers = servers_of(view, storage, &jobdw)?;
+            let (path, reference) = (inside.path.clone(), servers_reference(servers));
+            Ok(if jobdw.file_system == FileSystem::Lustre {
+                let root = mount_path(view, storage, FileSystem::Lustre);
+                Other::Lustre { root, path, reference, storage }
+            } else {
+                let places = places(view, storage, &jobdw, servers);
+                Other::Storage { places, path, reference, storage }
+            })
         }
         Location::Global(path) => match global_lustre::reference_of(view.site, path) {
-            Some(reference) => Ok(Other::Site { path, reference }),
+            Some(reference) => Ok(Other::Site { path: path.clone(), reference }),
             None => Err(user_error(format!(
                 "no LustreFileSystem has a mountRoot above {path} any more: ask the administrator to create it again"
             ))
             .into()),
         },
-        Location::Persistent(_) => Err(user_error(
-            "the copy names persistent storage, which Warren does not copy: name storage of the job or a path on a global file system",
-        ).into()),
     }
 }
 
-/// Returns the index and command of the directive that owns a storage of the job.
-fn find_storage(view: &View<'_>, name: &str) -> Result<(usize, Jobdw), Outcome> {
+/// Returns the index of the directive that names a storage, and the storage as a `jobdw` command. `side` tells storage
+/// of the job from persistent storage.
+fn find_storage(view: &View<'_>, side: &Location, name: &str) -> Result<(usize, Jobdw), Outcome> {
+    let is_job = matches!(side, Location::Job(_));
     let mut commands =
         view.workflow.spec.directives.iter().map(|line| Command::read(line)).enumerate();
     let found = commands.find_map(|(index, command)| match command? {
-        Command::Jobdw(jobdw) if jobdw.name == name => Some((index, jobdw)),
+        Command::Jobdw(jobdw) if is_job && jobdw.name == name => Some((index, Some(jobdw))),
+        Command::Persistentdw(used) if !is_job && used.name == name => {
+            let named = view.directives[index].persistent.as_ref();
+            Some((index, named.and_then(|named| as_jobdw(named.object.as_deref()?))))
+        }
         _ => None,
     });
-    found.ok_or_else(|| {
-        user_error(format!("this workflow has no directive jobdw name={name}")).into()
-    })
+    match found {
+        Some((index, Some(jobdw))) => Ok((index, jobdw)),
+        Some((_, None)) => {
+            Err(user_error(format!("persistent storage {name} does not exist any more")).into())
+        }
+        None => {
+            let command = if is_job { "jobdw" } else { "persistentdw" };
+            Err(user_error(format!("this workflow has no directive {command} name={name}")).into())
+        }
+    }
 }
 
-fn servers_of<'a>(view: &'a View<'_>, storage: usize) -> Result<&'a Servers, Outcome> {
-    view.directives[storage].storage.servers.as_deref().ok_or_else(|| {
-        let at = (view.namespace(), directive_object_name(&view.workflow, storage));
-        wait_for_servers(view.site, &at).outcome
+fn servers_of<'a>(
+    view: &'a View<'_>,
+    storage: usize,
+    jobdw: &Jobdw,
+) -> Result<&'a Servers, Outcome> {
+    let directive = &view.directives[storage];
+    directive.storage.servers.as_deref().ok_or_else(|| {
+        let name = match &directive.persistent {
+            Some(_) => instance_object_name(&jobdw.name),
+            None => directive_object_name(&view.workflow, storage),
+        };
+        wait_for_servers(view.site, &(view.namespace(), name)).outcome
     })
 }
 
@@ -190,19 +228,22 @@ pub(super) fn places(
         .collect()
 }
 
-impl Sides<'_> {
-    /// Returns the rabbits that have not yet mounted all storage of the job that the copy reads or writes.
-    pub(super) fn rabbits_without_mount<'a>(&'a self, view: &View<'_>) -> BTreeSet<&'a str> {
-        let rabbits = self.places.iter().map(|(place, _)| place.rabbit.as_str());
-        let other = match &self.other {
-            Other::Job { storage, .. } => Some(*storage),
-            Other::Site { .. } => None,
-        };
-        let lacks = |rabbit: &&str| {
-            let storages = [Some(self.storage), other];
-            !storages.into_iter().flatten().all(|storage| has_mounted(view, storage, rabbit))
-        };
-        rabbits.filter(lacks).collect()
+impl Sides {
+    /// Returns the indexes of the directives whose storage is source or destination.
+    pub(super) fn storages(&self) -> impl Iterator<Item = usize> {
+        [Some(self.storage), self.other.storage()].into_iter().flatten()
+    }
+
+    /// Returns the rabbits that copy.
+    pub(super) fn rabbits(&self) -> impl Iterator<Item = &str> {
+        self.places.iter().map(|(place, _)| place.rabbit.as_str())
+    }
+
+    /// Returns true if the rabbits that copy have mounted all storage on rabbits that the copy reads or writes.
+    pub(super) fn are_mounted(&self, view: &View<'_>) -> bool {
+        let have_mounted =
+            |storage| self.rabbits().all(|rabbit| has_mounted(view, storage, rabbit));
+        self.storages().all(have_mounted)
     }
 }
 

@@ -81,7 +81,7 @@ pub fn mount_on_rabbits(
     index: usize,
     servers: &Servers,
     all: &[Allocation],
-    rabbits: impl Iterator<Item = String>,
+    rabbits: BTreeSet<&str>,
 ) -> Progress {
     let group = &view.directives[index].storage;
     let Some(source) = made_with(group) else { return Progress::wait("its targets") };
@@ -89,13 +89,14 @@ pub fn mount_on_rabbits(
     let is_ready = storage == Progress::default();
     let maker = MountMaker { view, index, file_system: FileSystem::Lustre, group };
     let mount = || maker.mount_info(maker.path(), device(servers, &source), None);
-    let on_rabbit = |rabbit: String| {
-        let at = maker.mount_key(&rabbit, "servers");
+    let on_rabbit = |rabbit: &str| {
+        let at = maker.mount_key(rabbit, "servers");
         maker.mount_or_create(&at, || {
             if is_ready { maker.new_rabbit_mount(&at, vec![mount()]) } else { None }
         })
     };
-    let waited = rabbits.map(on_rabbit).fold(MountProgress::default(), MountProgress::and);
+    let waited =
+        rabbits.into_iter().map(on_rabbit).fold(MountProgress::default(), MountProgress::and);
     if waited.nodes.is_empty() {
         return Progress::default();
     }

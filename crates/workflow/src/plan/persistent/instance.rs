@@ -21,7 +21,7 @@ use crate::{
     plan::{
         Plan,
         allocation::allocations,
-        container,
+        container, copies,
         mounts::{self, Slots},
         plan_orphan, proposal,
         setup::deleted_storage_error,
@@ -126,9 +126,17 @@ fn serve_users(view: &InstanceView<'_>) -> Progress {
             WorkflowState::PreRun if may_mount(view, user, *index) => {
                 mount(view, user, *index, &mut granted)
             }
-            WorkflowState::PostRun | WorkflowState::DataOut => {
+            state @ (WorkflowState::DataIn | WorkflowState::DataOut)
+                if copies::is_copied(user, *index, &state) =>
+            {
+                mount_for_copies(view, user, *index, &state)
+            }
+            // After the copies of DataIn another workflow may mount the storage, until this workflow is in PreRun. If a
+            // workflow held an XFS from one state to the next, two workflows could wait for each other.
+            WorkflowState::DataIn | WorkflowState::PostRun | WorkflowState::DataOut => {
                 mounts::unmount_all(view.site, &storage)
             }
+            WorkflowState::Teardown if copies::has_movement(user) => Progress::default(),
             WorkflowState::Teardown => {
                 teardown::remove_mounts(view.site, storage.mounts.values().map(|mount| &**mount))
             }
@@ -155,6 +163,21 @@ fn may_mount(view: &InstanceView<'_>, user: &View<'_>, index: usize) -> bool {
     let turn = user.directives[index].persistent.as_ref().and_then(|named| named.turn.as_ref());
     view.object.spec.consumer_references.contains(&consumer(&user.workflow, index))
         && (!is_exclusive(&view.object) || turn == Some(&own_key))
+}
+
+/// Mounts the storage on its rabbits for the copies of a workflow.
+fn mount_for_copies(
+    view: &InstanceView<'_>,
+    user: &View<'_>,
+    index: usize,
+    state: &WorkflowState,
+) -> Progress {
+    match as_jobdw(&view.object) {
+        Some(jobdw) if may_mount(view, user, index) => {
+            copies::mount_for_copies(user, index, &jobdw, state)
+        }
+        _ => Progress::default(),
+    }
 }
 
 fn mount<'a>(

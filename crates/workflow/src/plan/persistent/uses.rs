@@ -1,5 +1,5 @@
-//! `persistentdw`: a workflow becomes a consumer of the storage in Setup, has the storage mounted in PreRun, and
-//! stops being a consumer once nothing of the storage is mounted. The plan of the storage makes these changes; this
+//! `persistentdw`: a workflow becomes a consumer of the storage in Setup, has the storage mounted in PreRun and for its
+//! copies, and stops being a consumer once nothing of the storage is mounted. The plan of the storage makes these changes; this
 //! plan only returns their progress.
 
 use api::{
@@ -18,7 +18,7 @@ use crate::{
         is_mount_of, is_ours, is_target, is_usable,
     },
     names::instance_object_name,
-    plan::{allocation::allocations, container, mounts, proposal, setup, teardown},
+    plan::{allocation::allocations, container, copies, mounts, proposal, setup, teardown},
     progress::{Outcome, Progress, user_error},
     view::{Group, View},
 };
@@ -65,6 +65,10 @@ pub(super) fn advance(
             require_consumer(view, index, object).then(|| mount(view, index, named, object))
         }
         WorkflowState::PostRun => unmount(view, index, named),
+        WorkflowState::DataIn | WorkflowState::DataOut if copies::is_copied(view, index, state) => {
+            require_consumer(view, index, object)
+                .then(|| mount_for_copies(view, index, named, object, state))
+        }
         _ => Progress::default(),
     }
 }
@@ -146,22 +150,49 @@ fn wait_until_active(name: &str) -> Outcome {
     Outcome::Wait(format!("persistent storage {name}, which is not Active yet"))
 }
 
+/// Waits until an exclusive file system is this workflow's to mount.
+fn wait_for_turn(
+    view: &View<'_>,
+    named: &NamedStorage,
+    object: &PersistentStorageInstance,
+) -> Progress {
+    let own_key = (view.namespace(), view.workflow.name_any());
+    if !is_exclusive(object) || named.turn.as_ref() == Some(&own_key) {
+        return Progress::default();
+    }
+    match &named.turn {
+        Some((_, other)) => Progress::wait(format!(
+            "persistent storage {}, which workflow {other} has mounted: one workflow at a time mounts an XFS",
+            object.name_any()
+        )),
+        // `turn` is set once this workflow's status has the requested state; the engine plans again then.
+        None => Progress { changes: Vec::new(), outcome: Outcome::Working },
+    }
+}
+
+fn mount_for_copies(
+    view: &View<'_>,
+    index: usize,
+    named: &NamedStorage,
+    object: &PersistentStorageInstance,
+    state: &WorkflowState,
+) -> Progress {
+    let Some(jobdw) = as_jobdw(object) else { return Progress::default() };
+    wait_for_turn(view, named, object).then(|| Progress {
+        changes: Vec::new(),
+        ..copies::mount_for_copies(view, index, &jobdw, state)
+    })
+}
+
 fn mount(
     view: &View<'_>,
     index: usize,
     named: &NamedStorage,
     object: &PersistentStorageInstance,
 ) -> Progress {
-    let own_key = (view.namespace(), view.workflow.name_any());
-    if is_exclusive(object) && named.turn.as_ref() != Some(&own_key) {
-        return match &named.turn {
-            Some((_, other)) => Progress::wait(format!(
-                "persistent storage {}, which workflow {other} has mounted: one workflow at a time mounts an XFS",
-                object.name_any()
-            )),
-            // `turn` is set once this workflow's status says PreRun; the engine plans again then.
-            None => Progress { changes: Vec::new(), outcome: Outcome::Working },
-        };
+    let turn = wait_for_turn(view, named, object);
+    if turn != Progress::default() {
+        return turn;
     }
     let Some(jobdw) = as_jobdw(object) else { return Progress::default() };
     Progress { changes: Vec::new(), ..mounts::mount_clients(view, index, &jobdw).0 }
