@@ -42,7 +42,7 @@ fn refused(wanted: &Allocation, observed: &Observed) -> Rejection {
     plan(&Desired::Allocated(wanted.clone()), observed).unwrap_err()
 }
 
-/// Returns for each creation of a namespace the drive's slot, the size and the member count.
+/// Returns the drive's slot, the size and the member count of each creation of a namespace.
 fn creations(steps: &[Step]) -> Vec<(u32, u64, u16)> {
     let created = steps.iter().map(|step| {
         let Step::CreateNamespace { drive, size, members, .. } = step else { panic!("{step}") };
