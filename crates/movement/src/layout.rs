@@ -1,5 +1,5 @@
 //! Decides into which directory of the destination a copy is written, and under which name. The rules are those of the
-//! Go data movement, which copies with `dcp`: jobs on the sites' systems depend on them.
+//! Go data movement of NearNodeFlash (nnf-dm), which copies with `dcp`: jobs on the sites' systems depend on them.
 
 use thiserror::Error;
 

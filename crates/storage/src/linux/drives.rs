@@ -35,8 +35,8 @@ pub(super) trait Drives: Debug + Send + Sync {
         made_for: Option<AllocationId>,
     ) -> Result<Option<BlockDevice>, ObserveError>;
 
-    /// Returns the devices of many namespaces, in the order given. On a compute, the kernel may not show a namespace
-    /// yet that the rabbit has just attached: this function then waits once for all missing namespaces together.
+    /// Returns the devices of many namespaces, in the order given. On a compute, the kernel may not yet show a
+    /// namespace that the rabbit has just attached: this function then waits once for all missing namespaces together.
     fn devices(
         &self,
         ids: &[NamespaceId],
