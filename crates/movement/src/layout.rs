@@ -1,5 +1,5 @@
 //! Decides into which directory of the destination a copy is written, and under which name. The rules are those of the
-//! Go data movement, which copies with `dcp`: jobs on the sites' systems depend on them.
+//! Go data movement of NearNodeFlash (nnf-dm), which copies with `dcp`: jobs on the sites' systems depend on them.
 
 use thiserror::Error;
 
@@ -65,8 +65,8 @@ pub fn layout(
     }
 }
 
-/// Whether the last part of the destination's path is the name of the copied file: the destination is a file, or it
-/// does not exist and its path does not end with `/`.
+/// Returns whether the last part of the destination's path is the name of the copied file: the destination is a file,
+/// or it does not exist and its path does not end with `/`.
 fn ends_with_file_name((path, kind): (&str, Kind)) -> bool {
     match kind {
         Kind::File => true,

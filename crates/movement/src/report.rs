@@ -50,7 +50,7 @@ pub struct Ended {
 pub enum Outcome {
     /// Everything was copied, except the entries that [`Progress::failed`] counts.
     Done,
-    /// The agent cancelled it.
+    /// The agent cancelled the movement.
     Cancelled,
     /// `datamover` gave up, for this reason.
     Stopped(String),

@@ -74,7 +74,7 @@ pub struct Converger {
 struct Progress {
     done: Vec<Step>,
     /// Whether the allocation is new: the first observation found no namespace of the allocation, and the
-    /// object's status names none.
+    /// status of the allocation's object names none.
     is_new: Option<bool>,
 }
 

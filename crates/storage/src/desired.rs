@@ -36,8 +36,8 @@ use crate::observed::Attached;
 pub enum Desired {
     /// The namespaces of the requested capacity exist, and only the requested hosts reach them.
     Allocated(Allocation),
-    /// The namespaces that the object's status names are recorded for the allocation again, after the ledger's records
-    /// were lost. No other step is taken for the allocation.
+    /// The namespaces that the object's status names are recorded for the allocation again, after a drive's ledger lost
+    /// its records. No other step is taken for the allocation.
     Adopted(Allocation),
     /// No namespace of this allocation exists.
     Released(AllocationId),
@@ -66,8 +66,8 @@ pub enum Desired {
     NoIndexTree(IndexTree),
     /// Beneath the allowed roots, no mount is provably Warren's except the mounts at these mount points.
     OnlyMounts(Vec<MountPoint>),
-    /// Of volume groups that provably no longer exist, this node keeps neither a device-mapper mapping nor a DLM lock
-    /// space. Volume groups whose names contain the uid of one of these owners are exempt: other units handle them.
+    /// This node keeps neither a device-mapper mapping nor a DLM lock space of a volume group that provably no longer
+    /// exists. Volume groups whose names contain the uid of one of these owners are exempt: other units handle them.
     /// Existing volume groups stay, and the observation lists them.
     OnlyVolumes(BTreeSet<ObjectUid>),
     /// The node's drives and namespaces are observed; nothing changes.

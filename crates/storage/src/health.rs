@@ -12,8 +12,8 @@ use crate::{
 
 /// Reads the facts of a node.
 pub trait Probe: Debug + Send + Sync {
-    /// Reads the links to computes, by slot. Covers the slots that the site's configuration names. Sends no
-    /// command to a drive.
+    /// Reads the links to computes, by the slot of each compute: the slots that the site's configuration names, and the
+    /// slots that PCIe switches report. Sends no command to a drive.
     fn links(&self) -> BTreeMap<u8, Link>;
 
     /// Reads all other facts. A part that does not answer within its deadline is left out.
@@ -34,13 +34,13 @@ pub struct Facts {
     pub memory: Option<Memory>,
     pub load: Option<Load>,
     pub pressure: Option<Pressure>,
-    /// The node's addresses in Lustre's network; none on a node without Lustre. Other nodes use the first address.
+    /// The node's LNet addresses; none on a node without Lustre. Other nodes use the first address.
     pub nids: Vec<String>,
     /// Failed reads, each with its reason.
     pub unread: Vec<String>,
 }
 
-/// A PCIe link. Its state is read at the end that is farther from the processor.
+/// A PCIe link, as the kernel shows it for the function at the far end, or as a switch reports it for a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Link {
     Up {
@@ -201,7 +201,8 @@ pub struct GroupFacts {
 impl GroupFacts {
     /// Returns the facts of a group; `None` when Warren did not make it. Members that are merely not attached to this
     /// node are subtracted from the missing members, because they will be attached. But every namespace that is known
-    /// to be lost counts as a missing member: an unattached namespace may be a replacement that is not a member yet.
+    /// to be lost counts as a missing member, up to the number that LVM reports: an unattached namespace may be a
+    /// replacement that is not a member yet, so that the subtraction would hide a lost member.
     pub fn from_group(own_group: &OwnGroup) -> Option<Self> {
         let group = &own_group.group;
         if !group.is_warrens() {
@@ -250,8 +251,8 @@ pub struct Load {
 /// `full avg60`), in hundredths of a percent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pressure {
-    /// Waiting for memory. Waiting for disks is not read, because it is no sign of trouble: on a rabbit that copies
-    /// data, all tasks wait for disks.
+    /// Share of the time in which the tasks waited for memory. The share for disks is not read, because it is no sign
+    /// of trouble: on a rabbit that copies data, all tasks wait for disks.
     pub memory: u64,
 }
 

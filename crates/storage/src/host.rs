@@ -124,8 +124,8 @@ impl StepError {
     }
 }
 
-/// A drive that reports enough free bytes but refuses a namespace for lack of room: it allocates in larger pieces,
-/// or reserves some bytes.
+/// A drive that reports enough free bytes but refuses a namespace for lack of room, for example because it allocates in
+/// larger pieces or reserves some bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "drive {drive} refuses a namespace of {size} bytes for lack of room ({why}), although it reports {left} of {capacity} bytes \

@@ -7,6 +7,14 @@
 //! Observed ┘                                          │
 //!    ▲──────── observe and plan again, until no steps ◄┘
 //! ```
+//! # Words
+//! `docs/develop/words.md` defines Warren's words, such as *ledger*, *foreign* and *hook scope*. This crate also uses:
+//! * *Unit*: one [`Desired`]. Each unit converges, fails and is reported separately.
+//! * *Object*: the Kubernetes object that asks for a unit, for example an NnfNodeBlockStorage or a ClientMount.
+//! * *Site's line*: a command line, or the arguments of a command, in the site's NnfStorageProfile (*the profile*).
+//! * *The sites' controllers*: the Go controllers of NearNodeFlash, with which Warren's agents also work. *An earlier
+//!   agent* is the agent of NearNodeFlash that managed a node before Warren's agent.
+//!
 //! # Guarantees
 //! * `plan` does no I/O and reads no clock. A unit is done when the planner returns no more steps, so after a crash at
 //!   any point the agent simply plans again.
@@ -32,7 +40,7 @@
 //! * mount(2), umount(2), chown(2), wiping and detaching run in a child process with a deadline, and commands in a
 //!   process group with a deadline. The reads between these calls are local and have no deadline: openat2(2) beneath
 //!   the root, reads of the mount table, and the read of a device after its mkfs. A step that walks to a mount point of
-//!   Warren's waits for a server only if another program has mounted NFS or 9p there.
+//!   Warren's waits for a server only if another program has mounted NFS or 9p on that path.
 //! * When an agent is killed, the kernel kills the program that the agent started, but not the children of that
 //!   program. If a site's line has several commands, one of them may still run while the next agent runs the line
 //!   again, unless the service manager ends the whole control group.

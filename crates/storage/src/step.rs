@@ -80,7 +80,7 @@ pub enum Step {
         /// Arguments of the command, with all variables replaced.
         line: String,
     },
-    /// Remove a mapping of a logical volume, either because it was never completed or because its namespaces are gone.
+    /// Remove a mapping of a logical volume: a mapping that was never completed, or whose namespaces are gone.
     RemoveMapping {
         /// Name of the mapping in `/dev/mapper`.
         name: String,
@@ -96,7 +96,7 @@ pub enum Step {
     UnmarkPhysical {
         device: VolumeDevice,
     },
-    /// Wipe the superblock that a mkfs left when it was interrupted; Warren had started the mkfs.
+    /// Wipe the superblock that an interrupted mkfs of Warren's left.
     WipeSignature {
         device: VolumeDevice,
         /// UUID that the superblock must have.

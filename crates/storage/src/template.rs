@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use thiserror::Error;
 
-/// A command line of a profile, with the variables whose values are known when the object is read.
+/// A command line of a profile, with the variables whose values are known when the agent reads the object.
 ///
 /// Variables such as `$DEVICE` have values only after an observation of the node; the caller passes
 /// these values to [`SiteCommand::expand`].

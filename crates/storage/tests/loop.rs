@@ -194,7 +194,7 @@ pub(crate) fn with_lvm(story: impl FnOnce(&Lab)) {
 }
 
 fn missing_requirement() -> Option<&'static str> {
-    // Open the device node: that it exists proves nothing, because it exists as soon as lvm2 is installed.
+    // Open the device node: its existence proves nothing, because it exists as soon as lvm2 is installed.
     if File::open("/dev/mapper/control").is_err() {
         return Some("this kernel has no device-mapper (/dev/mapper/control cannot be opened)");
     }

@@ -28,7 +28,7 @@ use storage::{
 use tempfile::TempDir;
 
 #[test]
-fn mounts_without_root() {
+fn mounts_work_without_root_in_a_user_namespace() {
     let missing = (!run("unshare", &["-Urm", "true"]).status.success())
         .then_some("this kernel gives no user namespaces (user.max_user_namespaces)");
     if !gate::open("namespace", missing) {
@@ -166,7 +166,7 @@ mod inside {
     use super::*;
 
     #[test]
-    #[ignore = "started by mounts_without_root"]
+    #[ignore = "started by mounts_work_without_root_in_a_user_namespace"]
     fn index_trees_are_made_and_rejected_without_root() {
         scenarios::trees::life(&Cell::new());
         scenarios::trees::planted(&Cell::new());
@@ -174,7 +174,7 @@ mod inside {
     }
 
     #[test]
-    #[ignore = "started by mounts_without_root"]
+    #[ignore = "started by mounts_work_without_root_in_a_user_namespace"]
     fn a_bind_mount_is_made_and_removed_without_root() {
         let cell = Cell::new();
         let first = cell.point("first");
@@ -189,7 +189,7 @@ mod inside {
     }
 
     #[test]
-    #[ignore = "started by mounts_without_root"]
+    #[ignore = "started by mounts_work_without_root_in_a_user_namespace"]
     fn a_mount_of_unproved_ownership_is_not_unmounted() {
         let cell = Cell::new();
         let first = cell.point("first");
@@ -204,7 +204,7 @@ mod inside {
     }
 
     #[test]
-    #[ignore = "started by mounts_without_root"]
+    #[ignore = "started by mounts_work_without_root_in_a_user_namespace"]
     fn a_busy_mount_names_its_holders() {
         let cell = Cell::new();
         let first = cell.point("first");
@@ -226,7 +226,7 @@ mod inside {
 
     /// chown(2) changes only the root of the mount, not the directory beneath it.
     #[test]
-    #[ignore = "started by mounts_without_root"]
+    #[ignore = "started by mounts_work_without_root_in_a_user_namespace"]
     fn the_directory_beneath_a_mount_keeps_its_owner() {
         let cell = Cell::new();
         let target = cell.point("a");
@@ -239,7 +239,7 @@ mod inside {
     }
 
     #[test]
-    #[ignore = "started by mounts_without_root"]
+    #[ignore = "started by mounts_work_without_root_in_a_user_namespace"]
     fn fifty_mounts_run_in_parallel() {
         let cell = Cell::new();
         let first = cell.point("first");

@@ -14,7 +14,7 @@ use super::{NamespaceId, NodeName, ObjectUid};
 pub struct AllocationId {
     /// `metadata.uid` of the NnfNodeBlockStorage.
     pub owner: ObjectUid,
-    /// Index in its `spec.allocations`.
+    /// Index in `spec.allocations` of the NnfNodeBlockStorage.
     pub index: u32,
 }
 
@@ -117,8 +117,8 @@ pub struct Allocation {
     /// Requested bytes, at least 1. The allocated size may be rounded up.
     pub capacity: u64,
     pub spread: Spread,
-    /// The namespaces that the object's status names. When a ledger is lost, only the status proves
-    /// which allocation owns them.
+    /// The namespaces that the object's status names. When the ledger of their drive is lost, only the status proves
+    /// which allocation owns the namespaces.
     pub reported: Vec<Reported>,
     /// Whether a namespace whose drive is gone for good is replaced by a namespace on another drive.
     pub replace: bool,

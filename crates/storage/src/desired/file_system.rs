@@ -109,7 +109,7 @@ impl FromStr for FileSystemKind {
     }
 }
 
-/// A file system that should be ready on a rabbit, with the site's commands and hooks for it.
+/// A file system that should be ready on a rabbit, with the site's lines and hooks for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileSystem {
     /// UUID of the file system; for raw, which has no superblock, only the key of its hook records.

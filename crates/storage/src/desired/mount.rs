@@ -24,7 +24,7 @@ pub enum MountSource {
     /// raw volume has no superblock.
     Volume {
         volume: Volume,
-        /// The UUID that its superblock must have.
+        /// The UUID that the superblock of the file system must have.
         id: FileSystemId,
     },
     /// Another mount point, whose mount is bind-mounted (`mount --bind`) at this mount point too. Only the agent's flag

@@ -8,7 +8,7 @@ use std::{
 
 use thiserror::Error;
 
-/// Maximum number of names in a path beneath an allowed root. The paths that the sites' controllers choose have two.
+/// Maximum number of names in a path beneath an allowed root. A path that the sites' controllers choose has two names.
 const MOST_LEVELS: usize = 32;
 
 /// The reason why a path cannot be a mount point.

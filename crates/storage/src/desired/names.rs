@@ -58,7 +58,8 @@ impl fmt::Display for NodeName {
 pub struct ObjectUid(Uuid);
 
 impl ObjectUid {
-    /// Derives a UUID for the part `name` of the object (RFC 9562, version 5).
+    /// Returns a UUID for the part of the object that is called `name`: the version 5 UUID (RFC 9562) of the object's
+    /// uid and `name`.
     pub(super) fn name(self, name: &str) -> Uuid {
         Uuid::new_v5(&self.0, name.as_bytes())
     }

@@ -8,9 +8,9 @@ use crate::template::SiteCommand;
 /// The volume of a file system: a logical volume, or with the `plain` layer the only namespace itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Volume {
-    /// Volume group, formed as the sites' controllers expect: `<owner uid>_<directive>[_<index>]`.
+    /// Name of the volume group, in the form that the sites' controllers expect: `<owner uid>_<directive>[_<index>]`.
     pub group: String,
-    /// Logical volume: `lv` or, in a shared group, `lv-<index>`.
+    /// Name of the logical volume: `lv` or, in a group that several allocations share, `lv-<index>`.
     pub logical: String,
     pub namespaces: Vec<NamespaceId>,
     /// The allocation that the namespaces were made for; only the rabbit knows it. A drive reuses NSIDs, so a namespace
@@ -20,7 +20,7 @@ pub struct Volume {
 }
 
 impl Volume {
-    /// Returns the volume with the names (group, logical volume) from LVM's report, if its own names are a guess.
+    /// Returns the volume with `names` (group, logical volume) in place of its own names; unchanged without `names`.
     pub fn with_names(&self, names: Option<&(String, String)>) -> Self {
         let (group, logical) = names.cloned().unwrap_or((self.group.clone(), self.logical.clone()));
         Self { group, logical, ..self.clone() }
@@ -95,7 +95,7 @@ pub struct LvmLines {
     /// `lvchange`, to deactivate.
     pub deactivate: Option<SiteCommand>,
     /// Whether the node leaves the group's lock space once it has deactivated its last active volume of the group. A
-    /// compute leaves the lock space; a rabbit stays in it, for the other nodes.
+    /// compute then leaves the lock space, and a rabbit stays in it.
     pub leaves_lock_space: bool,
     /// Whether the volume's names are a guess, because the profile that determines them is gone. The agent then takes
     /// the names from LVM's report on the namespaces; the site's lines get values for `$VG_NAME` and `$LV_NAME` only

@@ -73,7 +73,7 @@ impl FakeDrives {
 
     pub(super) fn inventory(&self) -> Observed {
         let here = |id: &NamespaceId| self.drive(&id.subsystem).is_some_and(FakeDrive::is_here);
-        // Of the namespaces on an absent drive, only those with a record are known.
+        // On an absent drive, only namespaces with a record are known.
         let is_known = |id: &NamespaceId, namespace: &FakeNamespace| {
             here(id) || namespace.owner != NamespaceOwner::Unknown
         };

@@ -23,7 +23,7 @@ fn own_group(missing: u32) -> OwnGroup {
 }
 
 #[test]
-fn a_drive_behind_a_switch_has_the_link_of_its_slot() {
+fn link_drives_gives_a_drive_the_link_that_a_switch_reports_for_its_slot() {
     let nqn: Nqn = "nqn.2026-01.io.warren:d0".parse().unwrap();
     let drive = Drive { slot: 9, capacity: 1, ..Drive::with_nqn(nqn.clone()) };
     let mut facts = Facts { slots: BTreeMap::from([(9, Link::Down)]), ..Facts::default() };

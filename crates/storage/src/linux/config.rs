@@ -40,7 +40,7 @@ impl Default for LustreUnmount {
 /// The source of the node's namespaces.
 #[derive(Debug, Clone)]
 pub enum DriveConfig {
-    /// NVMe drives whose physical functions this node has: a rabbit.
+    /// NVMe drives whose physical functions this node has, or reaches through its PCIe switches: a rabbit.
     Nvme {
         node: NodeName,
         /// Parts of the model numbers of the drives that Warren may use; empty means all drives.

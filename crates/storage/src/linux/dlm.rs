@@ -13,7 +13,7 @@ use self::requests::{Lock, parse_locks, parse_waiters};
 use super::{busy::pause_for, cmd::Cmd, found::none_if_absent};
 use crate::host::{CommandError, StepError};
 
-/// Maximum number of requests that a message names; of further requests it gives only the number.
+/// Maximum number of requests that a message names; the message only counts further requests.
 const NAMED: usize = 4;
 /// Interval between checks whether the node has left a lock space: lvmlockd answers before the node has left.
 const LEFT_EVERY: Duration = Duration::from_millis(50);

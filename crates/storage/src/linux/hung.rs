@@ -8,7 +8,7 @@ use procfs::process::{Process, all_processes};
 
 use super::{bounded::BoundedCalls, dlm};
 
-/// Maximum number of processes that a message names; of further processes it gives only the number.
+/// Maximum number of processes that a message names; the message only counts further processes.
 const NAMED: usize = 8;
 /// Maximum number of frames of a kernel stack in a message, the innermost first.
 const FRAMES: usize = 6;

@@ -258,8 +258,9 @@ pub fn devices_beneath(directory: &Path) -> io::Result<Vec<DeviceNumber>> {
     found.filter_map(|entry| entry.map(|entry| bound_device(&entry)).transpose()).collect()
 }
 
-/// Returns the block device, if the mount is a device node that is bind-mounted on a file. A device node is on devtmpfs
-/// or tmpfs. Only on tmpfs does this function look at the mount point itself, because such a look cannot hang.
+/// Returns the block device, if the mount is a device node that is bind-mounted on a file. A device node is on tmpfs or
+/// devtmpfs. On tmpfs, this function looks at the mount point itself, which cannot hang; on devtmpfs, it uses the
+/// device's name in the mount table.
 fn bound_device(entry: &Entry) -> Option<DeviceNumber> {
     if entry.kind == "tmpfs" {
         let stat = lstat(&entry.point).ok()?;

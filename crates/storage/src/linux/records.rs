@@ -44,8 +44,8 @@ impl Records {
         durable::sync(&self.scope(&id.scope))
     }
 
-    /// Removes all records of the scope at once, by one rename. After a crash between several removals, some hooks
-    /// would run again and others would not.
+    /// Removes all records of the scope at once, by one rename. If the records were removed one by one, then after a
+    /// crash in between some hooks would run again and others would not.
     pub(super) fn forget(&self, scope: &HookScope) -> io::Result<()> {
         let renamed = self.0.join(format!(".{}", scope.as_str()));
         none_if_absent(trees::remove(&renamed))?;

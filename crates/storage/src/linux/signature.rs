@@ -292,7 +292,7 @@ mod tests {
     fn wipefs_output_is_parsed() {
         assert_eq!(parse_wipefs(b"").unwrap(), Signature::Blank);
         assert_eq!(parse_wipefs(br#"{"signatures":[]}"#).unwrap(), Signature::Blank);
-        // util-linux 2.38 on an ext4 image
+        // Output of wipefs of util-linux 2.38 for an ext4 image.
         let ext4 = br#"{"signatures":[{"device":"loop0","offset":"0x438","type":"ext4","uuid":"0f1d","label":null}]}"#;
         let foreign = Signature::Foreign { kind: "ext4".into(), uuid: Some("0f1d".into()) };
         assert_eq!(parse_wipefs(ext4).unwrap(), foreign);

@@ -31,9 +31,9 @@ const LONGEST_LINE: u64 = 64 << 10;
 
 /// Receives the lines that a program prints, and its exit status. A thread of the [`Worker`] calls the methods.
 pub trait Listener: Send + 'static {
-    /// A line of standard output or standard error, without its end.
+    /// Receives a line of standard output or standard error, without its line end.
     fn line(&mut self, line: &str);
-    /// The program has ended with this status. No line follows.
+    /// Receives the exit status when the program has ended. No line follows.
     fn ended(self, status: Option<ExitStatus>);
 }
 

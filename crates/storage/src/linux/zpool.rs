@@ -37,7 +37,7 @@ pub(super) fn imported(
     let names = match Cmd::new(["zpool", "list", "-H", "-o", "name"]).output(deadline) {
         Ok(output) => output,
         // Without the kernel module no pool can be imported. With the module but without the tools, a pool may be
-        // imported and the agent cannot see it: that is an error.
+        // imported that the agent cannot see: return the error.
         Err(error) if error.is_not_installed() && !Path::new(MODULE).exists() => return Ok(None),
         Err(error) => return Err(error.into()),
     };

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Maximum number of holders that a message names; of further holders it gives only the number.
+/// Maximum number of holders that a message names; the message only counts further holders.
 const NAMED: usize = 8;
 
 /// The mounts and processes that keep a mount or a device in use.

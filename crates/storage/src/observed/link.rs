@@ -7,7 +7,7 @@ use crate::desired::Endpoint;
 /// A port of a PCIe switch, and the link there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortLink {
-    /// The switch, by its PAX id.
+    /// PAX id of the switch, 0 or 1: the number that the switch, a Microchip Switchtec PAX, reports for itself.
     pub switch: u8,
     pub port: u8,
     pub end: LinkEnd,

@@ -52,8 +52,8 @@ pub enum Membership {
     /// LVM refuses to use the device.
     Marked,
     Of(String),
-    /// This group continued without the device, and its metadata records that. LVM does not use the device until an
-    /// admin restores it (vgextend(8), `--restoremissing`).
+    /// The group of this name continued without the device, and the group's metadata records that. LVM does not use the
+    /// device until an admin restores it (vgextend(8), `--restoremissing`).
     Stale(String),
 }
 

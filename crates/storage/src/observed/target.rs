@@ -62,7 +62,8 @@ pub struct MountedThing {
     pub root: String,
     /// The owner of the file system, from its superblock.
     pub superblock: Superblock,
-    /// The namespace behind `device`, when it is on one of the drives.
+    /// The namespace that `device` is, or one of the namespaces beneath it if it is a logical volume that lies only on
+    /// namespaces; `None` for any other device.
     pub namespace: Option<NamespaceId>,
 }
 

@@ -98,7 +98,7 @@ pub struct LvmState {
     /// Whether other volumes of the group are active on this node.
     pub siblings_active: bool,
     pub in_lock_space: bool,
-    /// LVM's metadata on the devices; `None` when LVM was not run because the volume is active.
+    /// LVM's metadata on the devices; `None` when the observation did not need it and so did not run LVM.
     pub report: Option<LvmReport>,
     /// The group's name and the volume's name in LVM's report, when the desired names were a guess.
     pub names: Option<(String, String)>,

@@ -18,7 +18,7 @@ pub struct PoolState {
     pub found: Vec<FoundPool>,
 }
 
-/// A pool on the devices that is not imported.
+/// A pool that lies on the devices and is not imported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundPool {
     pub name: String,

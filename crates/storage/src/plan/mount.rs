@@ -24,7 +24,7 @@ pub(super) fn mount(mount: &Mount, observed: &Observed) -> Result<Vec<Step>, Rej
     steps.extend(hooks::due(&mount.hooks, HookPoint::PreActivate, observed, &more));
     steps.extend(reaching);
     if !is_reached {
-        // The signature can be read only once the device exists.
+        // Plan the mount in a later round: the signature can be read only once the device exists.
         return Ok(steps);
     }
     for phase in [HookPoint::PostActivate, HookPoint::PreMount] {

@@ -26,8 +26,8 @@ pub(super) fn unmount(mount: &Mount, observed: &Observed) -> Result<Vec<Step>, R
         if is_used_by_another_mount { Vec::new() } else { release_volume(mount, observed) };
 
     let mut steps = Vec::new();
-    // If the scope is closed and nothing is to be unmounted or released, no hook is due: either the volume was never
-    // mounted, or all its tear-down hooks have run.
+    // If the hook scope is closed and nothing is to be unmounted or released, no hook is due: either the volume was
+    // never mounted, or all its tear-down hooks have run.
     let due = observed.hooks_open || !unmounting.is_empty() || !releasing.is_empty();
     let opening = hooks::open(&mount.scope, &mount.hooks, observed).filter(|_| due);
     let runs_hooks = due && (observed.hooks_open || opening.is_some());

@@ -66,7 +66,8 @@ impl VolumeAction {
         self.words().1
     }
 
-    /// Returns whether LVM asks for confirmation before this command. The agent cannot answer, and needs `--yes`.
+    /// Returns whether LVM asks for confirmation before this command. The agent cannot answer, so the command needs
+    /// `--yes`.
     pub fn is_asked_about(self) -> bool {
         matches!(
             self,

@@ -50,8 +50,8 @@ fn turn(char: char, quotes: Quotes) -> Quotes {
     }
 }
 
-/// Returns whether the line has a construct, such as a command substitution, that bash interprets by itself within the
-/// line. The quotes that this module counts then do not determine how bash reads a value.
+/// Returns whether the line has a construct, such as a command substitution, inside which bash applies other rules of
+/// quoting. The quotes that this module counts then do not show how bash reads a value.
 fn substitutes(line: &str) -> bool {
     ["`", "$(", "${", "$'", "<(", ">("].iter().any(|opening| line.contains(opening))
 }

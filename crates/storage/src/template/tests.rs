@@ -84,7 +84,7 @@ fn expand_prefers_the_commands_own_value_of_a_variable() {
 }
 
 #[test]
-fn the_expansion_of_cyclic_and_exploding_overrides_ends() {
+fn the_expansion_of_cyclic_and_exponentially_growing_overrides_ends() {
     assert_eq!(expand("$A", &table(&[("$A", "a$B"), ("$B", "b$A")])), "ab$A");
     assert_eq!(expand("$A", &table(&[("$A", "$A$A")])), "$A$A");
     let bomb: Vec<(String, String)> =

@@ -16,6 +16,7 @@ use storage::{
     template::SiteCommand,
 };
 
+/// Number of places. A place is an allocation with its file system and its mount.
 pub(crate) const PLACES: u32 = 3;
 
 /// The index of the allocation for a Lustre target's pool.
@@ -23,8 +24,7 @@ const TARGET: u32 = PLACES;
 
 const POOL: &str = "pool-0";
 
-/// Number of the place at whose mount point there may be a foreign mount. A place is an allocation with its file
-/// system and its mount.
+/// Index of the place at whose mount point there may be a foreign mount.
 pub(crate) const OCCUPIED: u32 = 2;
 
 pub(crate) fn roots() -> AllowedRoots {

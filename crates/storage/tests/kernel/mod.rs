@@ -190,7 +190,7 @@ fn an_allocation_is_rejected_with_numbers_when_the_disk_of_the_file_drives_is_fu
         let rejection =
             rejected(&full, &full.rabbit(), &Desired::Allocated(allocation(0, SIZE, &[])));
         assert!(matches!(rejection, Rejection::PoolFull { requested: SIZE, .. }), "{rejection}");
-        // A sparse file counts with its whole size: of two allocations of which only one has room, the second is
+        // A sparse file counts with its whole size: when there is room for only one of two allocations, the second is
         // refused.
         let half = 40 << 20;
         settle(&full.rabbit(), &Desired::Allocated(allocation(0, half, &[])));
@@ -403,7 +403,7 @@ fn a_link_planted_between_observation_and_step_is_not_followed() {
 }
 
 #[test]
-fn lines_that_need_mount_8_run_mount_8() {
+fn mount_lines_with_options_of_mount_8_are_run_by_mount_8() {
     with_lab(|lab| {
         let (_, fs) = create_file_system(lab, 0);
         let mut mount = mount_of(&fs, lab.point("a b;c"));

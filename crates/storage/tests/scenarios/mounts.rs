@@ -113,7 +113,7 @@ pub fn bind(world: &dyn World) {
     );
 }
 
-/// Of Warren's mounts only the desired ones stay; all foreign mounts stay.
+/// The desired mounts of Warren's and all foreign mounts stay; the other mounts of Warren's are unmounted.
 pub fn only_mounts(world: &dyn World) {
     let (_, fs) = create_file_system(world, 0);
     let rabbit = world.rabbit();

@@ -31,7 +31,7 @@ fn group(world: &dyn World, name: &str) -> String {
     format!("{}-{name}", label.rsplit('/').next().unwrap_or_default())
 }
 
-/// An XFS over two namespaces.
+/// Returns an XFS on a logical volume over two namespaces.
 pub fn striped(world: &dyn World) -> FileSystem {
     let two = [0, 1].map(|index| allocate(world, &allocation(index, SIZE, &["compute-1"])).id);
     let mut fs = file_system(world, 0, &two[0]);

@@ -177,8 +177,8 @@ impl NvmeDrives {
 
     /// Returns the drive with this NQN; `None` when it is not plugged in.
     fn find(&self, nqn: &Nqn) -> io::Result<Option<Arc<Managed>>> {
-        // Use the drive that an earlier call found, if it is still there: [`Self::plugged`] reads all controllers, and
-        // with it steps on different drives would wait for each other.
+        // Use the drive that an earlier call found, if it is still there: [`Self::plugged`] reads all controllers or
+        // switches, and steps on different drives would wait for each other in it.
         let known = self.drives.lock().get(nqn).map(Arc::clone);
         if let Some(known) =
             known.filter(|managed| self.reach.sysfs.is_still(&managed.physical.node))

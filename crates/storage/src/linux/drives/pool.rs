@@ -1,8 +1,9 @@
 //! Emulates drives by sparse files on loop devices, with identities like those of real drives. The directory with all
 //! files is called the pool.
 //!
-//! All nodes of a machine share the pool's directory, and one loop device per namespace; a node sees only the
-//! namespaces that are attached to it. The blocks of a new namespace read as zero, because its file is new.
+//! All nodes that are simulated on one machine share the pool's directory, and one loop device per namespace; a node
+//! sees only the namespaces that are attached to it. The blocks of a new namespace read as zero, because its file is
+//! new.
 
 mod files;
 mod inventory;
@@ -80,7 +81,8 @@ impl FilePool {
         durable::write(&self.root.join("pool.json"), &serde_json::to_vec(&wanted)?)
     }
 
-    /// Reads `pool.json`; `None` before the rabbit has created it, because the nodes of a machine start in any order.
+    /// Reads `pool.json`; `None` while the file does not exist: the simulated nodes start in any order, so that a
+    /// compute may start before the rabbit creates the file.
     fn load(&self) -> io::Result<Option<PoolFile>> {
         let bytes = none_if_absent(fs::read(self.root.join("pool.json")))?;
         Ok(bytes.map(|bytes| serde_json::from_slice(&bytes)).transpose()?)

@@ -19,13 +19,13 @@ pub struct Missing {
 /// The reason why a namespace cannot be reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Absence {
-    /// Its drive cannot be used now, for this reason. The data of the namespace may still exist.
+    /// The namespace's drive cannot be used now, for this reason. The data of the namespace may still exist.
     Drive(String),
-    /// Its drive is absent, and the ledger has no record of the namespace.
+    /// The namespace's drive is absent, and the drive's ledger has no record of the namespace.
     NoDrive,
-    /// Another drive is in its drive's slot.
+    /// Another drive is in the slot of the namespace's drive.
     Replaced,
-    /// Its drive is present and has no such namespace.
+    /// The namespace's drive is present and does not have the namespace.
     Deleted,
     Partial,
     /// The namespace has no record, and its size, in bytes, is not the reported size: it is a different namespace

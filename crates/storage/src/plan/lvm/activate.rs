@@ -75,7 +75,8 @@ impl Lvm<'_> {
         idle.then(|| self.on_logical(VolumeAction::Deactivate, &self.lines.deactivate)).flatten()
     }
 
-    /// Plans the deactivation of the volume. With the group's last volume, the node also leaves the lock space.
+    /// Plans the deactivation of the volume. If this is the group's last active volume on the node, also plans to leave
+    /// the lock space, where [`LvmLines::leaves_lock_space`](crate::desired::LvmLines) asks for that.
     pub(in crate::plan) fn deactivate_and_stop_locks(&self) -> Vec<Step> {
         let mut steps = self.resume_or_remove_leftovers();
         if self.is_suspended() {

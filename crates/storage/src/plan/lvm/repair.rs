@@ -18,7 +18,7 @@ impl Lvm<'_> {
         if lines.lv_repair.is_none() {
             return Vec::new();
         }
-        // All users of a suspended volume wait until it is resumed.
+        // Resume a suspended volume first: all its users wait until it is resumed.
         if let Some(resuming) = self.resume() {
             return self.after_joining(vec![resuming]);
         }

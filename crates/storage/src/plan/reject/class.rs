@@ -61,7 +61,7 @@ impl Rejection {
             | Self::DriveRefused(_)
             | Self::InsufficientCapacity { .. }
             | Self::PoolFull { .. } => RejectionClass::Capacity,
-            // Every rabbit has drives, so either they were not probed yet, or no drive works.
+            // `NoDrives`: every rabbit has drives, so either the kernel has not probed them yet, or no drive works.
             Self::NoDrives { .. }
             | Self::Lost { .. }
             | Self::PoolBroken { .. }

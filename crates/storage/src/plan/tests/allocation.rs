@@ -42,7 +42,7 @@ fn refused(wanted: &Allocation, observed: &Observed) -> Rejection {
     plan(&Desired::Allocated(wanted.clone()), observed).unwrap_err()
 }
 
-/// Returns for each creation of a namespace the drive's slot, the size and the member count.
+/// Returns the drive's slot, the size and the member count of each creation of a namespace.
 fn creations(steps: &[Step]) -> Vec<(u32, u64, u16)> {
     let created = steps.iter().map(|step| {
         let Step::CreateNamespace { drive, size, members, .. } = step else { panic!("{step}") };
@@ -282,7 +282,7 @@ fn namespaces_that_a_user_added_to_the_status_are_neither_missing_nor_adopted() 
         assert_eq!(steps(&wanted, &whole), []);
         assert_eq!(plan(&Desired::Adopted(wanted), &whole), Ok(vec![]));
     }
-    // One namespace is missing, and two namespaces without a record could be it: neither is adopted.
+    // One namespace is missing, and each of two unrecorded namespaces could be that namespace: neither is adopted.
     let lacking = rabbit(6, vec![two(0), unknown(3), unknown(4)]);
     let wanted = over(2, 2, &[0, 3, 4]);
     assert_eq!(steps(&wanted, &lacking), []);

@@ -317,7 +317,8 @@ fn a_pool_that_has_lost_all_devices_is_broken_and_not_foreign() {
     }
 }
 
-/// An earlier version panicked when a pool had lost more devices than there were new devices (defect W10).
+/// An earlier version panicked when a pool had lost more devices than there were new devices (W10 in
+/// docs/develop/defects.md).
 #[test]
 fn each_lost_device_is_replaced_while_new_devices_remain() {
     let lost = |name: &str| vdev(name, "UNAVAIL", VdevDevice::Missing);

@@ -1,5 +1,5 @@
 //! Sends to a drive the admin commands that manage namespaces. The drive's admin queue is reached in one of several
-//! ways ([`AdminQueue`]).
+//! ways ([`AdminQueue`]). *Base* is the NVM Express Base Specification 2.0.
 
 mod command;
 

@@ -48,7 +48,7 @@ impl NvmeDrives {
         self.longer_change(Duration::ZERO, call, target, nqn, work)
     }
 
-    /// Makes a change whose deadline is longer by `more`.
+    /// Makes a change like [`Self::change`], with `more` added to the deadline.
     fn longer_change<T: Send + 'static>(
         &self,
         more: Duration,
@@ -118,8 +118,8 @@ impl NvmeDrives {
     }
 }
 
-/// Converts a failure of the drive into the step's error. `Changed` asks for a new observation, `NoRoom` for more free
-/// bytes; all other errors need an admin.
+/// Converts a failure of the drive into the step's error. After [`StepError::Changed`], the converger observes again.
+/// [`StepError::NoRoom`] says that the drive refused the namespace for lack of room. All other errors need an admin.
 pub(super) fn failed(
     call: &'static str,
     target: &dyn fmt::Display,

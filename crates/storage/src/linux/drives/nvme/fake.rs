@@ -1,5 +1,5 @@
 //! Simulates a drive that answers admin commands. It behaves like QEMU's emulated drives with namespace management, as
-//! the scenario `nvme` of the test lab observed them.
+//! the scenario `nvme` of the lab (docs/develop/lab.md) observed them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -212,8 +212,8 @@ impl State {
         }
     }
 
-    /// Assigns resources to a function, or brings the function online. Both are allowed only while it is offline (Base
-    /// 8.26.3).
+    /// Assigns resources to a function, or brings the function online. Both are allowed only while the function is
+    /// offline (NVM Express Base Specification 2.0, 8.26.3).
     fn virtualize(&mut self, command: Command) -> Word {
         let [action, resource, low, high] = command.cdw10.to_le_bytes();
         let function = u16::from_le_bytes([low, high]);

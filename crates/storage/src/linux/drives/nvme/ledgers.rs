@@ -38,8 +38,8 @@ impl Ledgers {
     /// When another agent uses the ledgers: that agent must be stopped first.
     pub(super) fn open(directory: PathBuf) -> io::Result<Self> {
         fs::create_dir_all(&directory)?;
-        // Agents open the ledgers one after another: otherwise the lock of an agent that has just started would look
-        // like the lock of a dead agent.
+        // Agents open the ledgers one after another. Otherwise an agent could read the lock file after another agent
+        // has locked it but before that agent has written its PID, and would find the PID of a dead agent.
         let _turn = Flock::lock(File::open(&directory)?, FlockArg::LockExclusive)
             .map_err(|(_, errno)| errno)?;
         let lock = lock_out_others(&directory.join("agent"))?;

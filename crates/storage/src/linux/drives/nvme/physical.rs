@@ -60,7 +60,8 @@ impl Physical {
         }
     }
 
-    /// Returns the label printed beside the drive's slot, from the switch's wiring or from Linux; empty when unknown.
+    /// Returns the label printed beside the drive's slot; empty when unknown. Behind a switch the label comes from the
+    /// table of the rabbit's wiring, otherwise from sysfs.
     pub(super) fn label(&self) -> String {
         match &self.way {
             Way::Here => self.node.slot.clone().unwrap_or_default(),

@@ -31,7 +31,7 @@ impl Status {
     }
 
     /// Returns whether the drive certainly refused the command before it changed anything. Any other error (an internal
-    /// error, an abort, a lost path) may be reported although the work was done (Base 3.3.3.2.1, figures 93 to 97).
+    /// error, an abort, a lost path) may be reported although the work was done (3.3.3.2.1, figures 93 to 97).
     pub(super) fn is_refusal(self) -> bool {
         let code = self.code();
         matches!(code, code::INVALID_OPCODE | code::INVALID_FIELD | code::INVALID_NAMESPACE)

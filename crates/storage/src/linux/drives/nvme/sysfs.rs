@@ -28,8 +28,8 @@ pub(in crate::linux) struct ControllerNode {
     pub(super) model: String,
     /// Serial number without surrounding blanks; empty when Linux does not know the serial number.
     pub(super) serial: String,
-    /// Linux's name of the chassis slot that holds the drive: the number that the port has
-    /// from the factory (Documentation/ABI/testing/sysfs-bus-pci).
+    /// Linux's name of the chassis slot that holds the drive: the slot number of the port, which the manufacturer sets
+    /// (Documentation/ABI/testing/sysfs-bus-pci).
     pub(super) slot: Option<String>,
     /// Directory of the controller's PCI function.
     pub(in crate::linux) function: PathBuf,

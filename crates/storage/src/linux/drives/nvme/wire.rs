@@ -1,8 +1,7 @@
 //! NVMe structures, byte for byte.
 //!
-//! Section numbers refer to the NVM Express Base Specification 2.0 (5.17 Identify) and the NVM Command Set
-//! Specification 1.0 (4.1.5.1 Identify Namespace). All fields are little-endian and unaligned, so that the structures
-//! can be read directly from the drive's buffer.
+//! *Base* is the NVM Express Base Specification 2.0, *NVM* the NVM Command Set Specification 1.0. All fields are
+//! little-endian and unaligned, so that the structures can be read directly from the drive's buffer.
 
 use zerocopy::{
     FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,

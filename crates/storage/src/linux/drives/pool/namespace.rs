@@ -138,7 +138,7 @@ impl FilePool {
         let Some(path) = self.directory(id)? else { return Ok(None) };
         if made_for.is_some() {
             match OwnerFile::read(&path).0 {
-                // A namespace whose owner is unknown is never attached.
+                // `owner.json` is unreadable or malformed: fail, and do not report the device as absent.
                 NamespaceOwner::Foreign(why) => return Err(io::Error::other(why)),
                 owner if owner.allocation() != made_for => return Ok(None),
                 _ => {}

@@ -1,4 +1,4 @@
-//! An admin command, its codes and deadlines, and its errors.
+//! An admin command, its codes and deadlines, and its errors. *Base* is the NVM Express Base Specification 2.0.
 
 use std::{io, time::Duration};
 
@@ -41,7 +41,7 @@ impl AdminError {
 
 pub(in super::super) type Answered<T> = Result<T, AdminError>;
 
-/// Opcodes (Base 5, figure 138; Format NVM: 5.14).
+/// Opcodes (Base 5, figure 138; Format NVM: Base 5.14).
 pub(in super::super) mod opcode {
     pub(in crate::linux::drives::nvme) const GET_LOG_PAGE: u8 = 0x02;
     pub(in crate::linux::drives::nvme) const IDENTIFY: u8 = 0x06;

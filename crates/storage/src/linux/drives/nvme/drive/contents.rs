@@ -1,4 +1,4 @@
-//! Reads the contents of a drive.
+//! Reads the contents of a drive. *Base* is the NVM Express Base Specification 2.0.
 
 use zerocopy::byteorder::little_endian::U16;
 

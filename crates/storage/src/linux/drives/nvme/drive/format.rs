@@ -1,4 +1,4 @@
-//! Reads the block formats of a namespace (NVM 4.1.5.1, figure 97).
+//! Reads the block formats of a namespace (NVM Command Set Specification 1.0, 4.1.5.1, figure 97).
 
 use super::{DriveError, Result};
 use crate::linux::drives::nvme::{

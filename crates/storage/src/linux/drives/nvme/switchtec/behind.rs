@@ -31,7 +31,7 @@ pub(super) struct Pace {
     pub(super) tunnel: Patience,
     /// Time after its reset in which a function cannot be used (PCI Express Base Specification, 6.6.2).
     pub(super) reset: Duration,
-    /// Maximum age of the last scan of a switch that is still used instead of a new scan.
+    /// Maximum age at which the last scan of a switch is used instead of a new scan.
     pub(super) fresh: Duration,
 }
 
@@ -49,7 +49,7 @@ impl Default for Pace {
 #[derive(Debug, Clone)]
 pub(in super::super) struct Behind {
     pub(super) slot: Slot,
-    /// PDFID of the drive's physical function.
+    /// PDFID of the drive's physical function: the number by which the switches address the function.
     pub(super) physical: u16,
     /// A number that changes when a scan finds that the slot has lost its drive, has another drive, or has a drive
     /// whose functions are no longer bound to their hosts.

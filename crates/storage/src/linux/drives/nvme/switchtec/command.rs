@@ -4,7 +4,7 @@ use std::{fmt, io, time::Duration};
 
 use thiserror::Error;
 
-/// MRPC commands (Microsemi/switchtec-user, `inc/switchtec/mrpc.h`).
+/// Commands of MRPC, the mailbox of a switch's firmware (Microsemi/switchtec-user, `inc/switchtec/mrpc.h`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub(super) enum Command {

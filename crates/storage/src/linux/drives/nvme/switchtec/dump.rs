@@ -1,4 +1,6 @@
-//! Reads which device is plugged into a port, with its functions and the hosts to which the functions are bound.
+//! Reads which device is plugged into a port, with its functions and the hosts to which the functions are bound. A
+//! switch sends this description as a dump of a part of its database. The PDFID in it is the number by which the
+//! switches address a function.
 
 use zerocopy::{FromBytes, FromZeros, Immutable, KnownLayout};
 

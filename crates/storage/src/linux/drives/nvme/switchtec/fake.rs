@@ -53,7 +53,8 @@ pub(super) struct State {
 #[derive(Debug)]
 pub(super) struct Drive {
     pub(super) simulated: Simulated,
-    /// PDFID of the drive's physical function; its virtual functions have the next PDFIDs.
+    /// PDFID (the switches' number for a function) of the drive's physical function; its virtual functions have the
+    /// next PDFIDs.
     pub(super) physical: u16,
     pub(super) bound: BTreeMap<u16, Seat>,
     pub(super) tunnel: Opens,

@@ -26,7 +26,7 @@ use super::{
 };
 use crate::linux::{bounded::is_given_up, busy::pause_for};
 
-/// The number of checks whether a tunnel has opened, and the pause between two checks.
+/// How many times to check whether a tunnel has opened, and the pause between two checks.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Patience {
     pub(super) looks: u32,
@@ -187,7 +187,8 @@ impl Tunnel {
     }
 }
 
-/// Returns whether a command sends data to the drive: bit 0 of its opcode (Base 2.0, figure 88, Data Transfer).
+/// Returns whether a command sends data to the drive: bit 0 of its opcode (NVM Express Base Specification 2.0,
+/// figure 88, Data Transfer).
 fn goes_to_drive(opcode: u8) -> bool {
     opcode & 1 != 0
 }

@@ -102,7 +102,7 @@ pub(super) struct UnbindRequest {
     reserved_7: u8,
 }
 
-/// EP tunnel configuration, 8Fh (*E* `endPointTunnelConfig`; numbers in *S* `mrpc.h`), without metadata.
+/// EP (endpoint) tunnel configuration, 8Fh (*E* `endPointTunnelConfig`; numbers in *S* `mrpc.h`), without metadata.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct TunnelRequest {
@@ -216,7 +216,7 @@ pub(super) struct Submission {
     cdw12: [U32; 4],
 }
 
-/// Completion Queue Entry (figure 91).
+/// Completion Queue Entry (figure 91 of the same specification).
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct Completion {

@@ -1,5 +1,6 @@
-//! The layout of a dump of the fabric manager's database, byte for byte. The dump describes the device at one endpoint
-//! port. The letters *S*, *E* and *K* name sources as in `wire.rs`.
+//! The messages of a dump, byte for byte. In a dump, the fabric manager (GFMS) of a switch sends a part of its
+//! database: one port of the switch, and the device that is plugged into this port. The layouts are taken from
+//! Microsemi/switchtec-user, which is called *S* here and in `wire.rs`.
 
 use zerocopy::{
     FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned,
@@ -8,7 +9,7 @@ use zerocopy::{
 
 use super::wire::PAYLOAD;
 
-/// GFMS database dump, 83h, for one endpoint port, in three parts (*S* `gfms_ep_port_{start,get,finish}`).
+/// Dump of the database, 83h, for one endpoint port, in three parts (*S* `gfms_ep_port_{start,get,finish}`).
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct DumpRequest {

@@ -174,7 +174,7 @@ fn a_drive_that_fails_to_erase_keeps_its_namespace_and_is_named() {
     assert_eq!(host.unallocated(), [64 * MIB; 14]);
 }
 
-/// Returns for each namespace the CNTLIDs that reach it: 1 is the rabbit's, and a compute's is its slot number plus 2.
+/// Returns the CNTLIDs to which each namespace is attached: the rabbit has 1, and a compute has its slot number plus 2.
 fn reached(simulated: &[Simulated]) -> Vec<Vec<u16>> {
     let of_drive = |drive: &Simulated| -> Vec<u16> {
         drive.state().namespaces.values().flat_map(|namespace| namespace.attached.clone()).collect()

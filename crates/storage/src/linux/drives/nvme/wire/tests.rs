@@ -15,7 +15,7 @@ fn page(bytes: &[(usize, &[u8])]) -> [u8; PAGE] {
 }
 
 #[test]
-fn every_structure_fills_its_page() {
+fn every_structure_has_its_specified_size() {
     assert_eq!(size_of::<IdentifyController>(), PAGE);
     assert_eq!(size_of::<IdentifyNamespace>(), PAGE);
     assert_eq!(size_of::<NamespaceList>(), PAGE);

@@ -40,7 +40,7 @@ fn every_structure_has_the_size_that_the_sources_send() {
 }
 
 #[test]
-fn fields_are_where_the_sources_have_them() {
+fn every_field_has_the_offset_that_the_sources_give() {
     for (found, expected) in [
         (offset_of!(LinkEntry, configured_width), 4),
         (offset_of!(LinkEntry, rate), 7),
