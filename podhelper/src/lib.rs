@@ -5,7 +5,7 @@
 //!                                                                                 │ TLS 1.3, keys of this attempt alone
 //! worker:   podhelper worker ─ checks the keys ─► starts the command ◄────────────┘
 //! ```
-//! The page [words](../../docs/develop/words.md) explains the words that all crates use.
+//! `docs/develop/words.md` explains the words that all crates use.
 //!
 //! # Run and attempt
 //! A run is the containers of one directive of a job, on all rabbits that serve the job's computes. (A rabbit is a node

@@ -19,7 +19,7 @@
 //! * A NodeContainers has the containers, or the job packages, of a run for the agent of one rabbit.
 //! * A coordinator is a process that drives workflows: its engine creates the objects that this crate plans.
 //!
-//! The page [words](../../../docs/develop/words.md) explains the words that all crates use.
+//! `docs/develop/words.md` explains the words that all crates use.
 //!
 //! # Guarantees
 //! * The objects of a run depend only on the run's inputs. Their names are made of the workflow's and the rabbits'

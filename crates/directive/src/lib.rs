@@ -3,8 +3,7 @@
 //!
 //! A rabbit is a node with drives; a compute is a node that runs jobs. Each rabbit serves several computes. The API
 //! object DirectiveBreakdown says which storage a directive needs. In the API object Servers the workload manager
-//! writes which rabbits provide that storage. The page [words](../../../docs/develop/words.md) explains the words that
-//! all crates use.
+//! writes which rabbits provide that storage. `docs/develop/words.md` explains the words that all crates use.
 //!
 //! # Path of data
 //! ```text

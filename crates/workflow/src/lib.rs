@@ -23,7 +23,7 @@
 //!   directive's containers: it names the coordinator that may change them.
 //! * A pinned profile is a workflow's own copy of a profile of the site.
 //!
-//! The page [words](../../../docs/develop/words.md) explains the words that all crates use.
+//! `docs/develop/words.md` explains the words that all crates use.
 //!
 //! # Guarantees
 //! * The engine keeps no state of its own: killed after any change, it continues from the objects.

@@ -2,7 +2,7 @@
 //! Workflow is the API object with a job's storage requests and with the state that the job has reached.
 //!
 //! Requests states, waits for them by watching, and names the reasons why a Workflow waits. All reasons are read
-//! from the API's objects. The page [words](../../../docs/develop/words.md) explains the words that all crates use.
+//! from the API's objects. `docs/develop/words.md` explains the words that all crates use.
 
 mod flow;
 mod gather;
