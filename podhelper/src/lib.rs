@@ -5,6 +5,12 @@
 //!                                                                                 │ TLS 1.3, keys of this attempt alone
 //! worker:   podhelper worker ─ checks the keys ─► starts the command ◄────────────┘
 //! ```
+//! `docs/develop/words.md` explains the words that all crates use.
+//!
+//! # Run and attempt
+//! A run is the containers of one directive of a job, on all rabbits that serve the job's computes. (A rabbit is a node
+//! with drives.) An attempt is one try of the run, with keys of its own.
+//!
 //! # Commands, peers and signals
 //! * The launcher's command may be a shell with arguments: then that shell runs on the worker. Patterns of file names
 //!   are passed on unchanged.

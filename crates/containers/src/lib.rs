@@ -12,6 +12,15 @@
 //! pods. Each rabbit needs its own Job, because a Job has a single pod template, and so cannot bind each of
 //! its pods to another rabbit.
 //!
+//! # Words
+//! * A rabbit is a node with drives; its agent is Warren's program there. A compute is a node that runs jobs.
+//! * A run is the containers of one directive, on all rabbits that serve the job's computes. An attempt is one try of
+//!   the run.
+//! * A NodeContainers has the containers, or the job packages, of a run for the agent of one rabbit.
+//! * A coordinator is a process that drives workflows: its engine creates the objects that this crate plans.
+//!
+//! `docs/develop/words.md` explains the words that all crates use.
+//!
 //! # Guarantees
 //! * The objects of a run depend only on the run's inputs. Their names are made of the workflow's and the rabbits'
 //!   names.

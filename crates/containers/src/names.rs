@@ -55,13 +55,13 @@ pub fn volume(workflow_uid: &str, directive: usize, rabbit: &str, place: usize) 
     format!("{workflow_uid}-{directive}-{rabbit}-{place}")
 }
 
-/// Returns the name that the worker's Job on the rabbit with this index and the worker's host share.
+/// Returns the name of the worker on the rabbit with this index in the run. The worker's Job and host have this name.
 #[must_use]
 pub fn worker(workflow: &str, index: usize) -> String {
     format!("{workflow}-worker-{index}")
 }
 
-/// Returns the name that the launcher's Job and the launcher's host share.
+/// Returns the name of the launcher. The launcher's Job and host have this name.
 #[must_use]
 pub fn launcher(workflow: &str) -> String {
     format!("{workflow}-launcher")

@@ -40,9 +40,8 @@ pub fn service(run: &Run<'_>) -> Service {
 }
 
 /// Returns the NetworkPolicy of the run's pods. The run's own pods reach them on all ports, and all other peers only on
-/// the run's ports. With MPI the policy concerns the workers. They do not have the run's ports, so other peers cannot
-/// reach them at all: a connection to a worker costs the worker work, even if the peer does not have the attempt's
-/// keys.
+/// the run's ports. With MPI the policy concerns only the workers. Workers do not have the run's ports, so no other
+/// peer can reach a worker: a connection costs the worker work even if the peer does not have the attempt's keys.
 #[must_use]
 pub fn network_policy(run: &Run<'_>) -> NetworkPolicy {
     let run_labels = [label::CONTAINER, label::WORKFLOW_UID, label::DIRECTIVE_INDEX];

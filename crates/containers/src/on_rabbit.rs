@@ -40,7 +40,8 @@ pub fn name(run: &Run<'_>) -> String {
     format!("{}-{}", run.namespace(), run.name)
 }
 
-/// Returns the containers of the rabbit with this index in the run; `None` for MPI, whose objects are made elsewhere.
+/// Returns the containers of the rabbit with this index in the run; `None` for MPI, whose objects [`worker`] and
+/// [`launcher`] make.
 #[must_use]
 pub fn containers(run: &Run<'_>, index: usize) -> Option<NodeContainers> {
     let rabbit = run.placement.get(index)?.name.as_str();

@@ -1,6 +1,7 @@
 //! Ports of rabbits: decides which ports a run gets, and when these ports are free again.
 //!
-//! Each rabbit records the owners of its ports in an NnfPortManager, independently of other rabbits. A run has the same
+//! Each rabbit has a record of its ports, an NnfPortManager, independently of other rabbits. An entry of the record
+//! says which workflow (the requester) has which ports, or which released ports still cool down. A run has the same
 //! ports on all of its rabbits: a compute gets a single list of ports, whichever rabbit it connects to.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -56,8 +56,8 @@ pub struct StoragePath {
 pub enum StorageSource {
     /// The rabbit's agent, for the job.
     Rabbit,
-    /// The site mounts it: a global Lustre, which the rabbit has mounted anyway. A pod gets it
-    /// by the PersistentVolumeClaim `claim`.
+    /// The site: the storage is a global Lustre, which the rabbit has mounted anyway. A pod gets this file system by
+    /// the PersistentVolumeClaim `claim`.
     Global { claim: String },
 }
 

@@ -30,7 +30,7 @@ const ACCESS_MODE: &str = "ReadWriteOnce";
 const VOLUME_MODE: &str = "Block";
 
 /// Returns the PersistentVolume of a device on this rabbit. The PersistentVolume is in no namespace, so a Workflow,
-/// which is in one, cannot be its owner: the engine deletes it.
+/// which is in a namespace, cannot be its owner: the engine deletes the PersistentVolume.
 #[must_use]
 pub fn volume(run: &Run<'_>, rabbit: &str, device: &Device) -> PersistentVolume {
     let claim = ObjectReference {

@@ -1,6 +1,10 @@
 //! The storage requests of jobs and workload managers: `#DW` directives and their rules, capacities, the placement of
 //! allocations, host lists and job ids. The crate uses no Kubernetes, no I/O and no clock; all functions are pure.
 //!
+//! A rabbit is a node with drives; a compute is a node that runs jobs. Each rabbit serves several computes. The API
+//! object DirectiveBreakdown says which storage a directive needs. In the API object Servers the workload manager
+//! writes which rabbits provide that storage. `docs/develop/words.md` explains the words that all crates use.
+//!
 //! # Path of data
 //! ```text
 //! line ─ Directive::from_str ─► Directive ─ Ruleset::check ─► Vec<Directive> ─ Ruleset::drivers ─► Vec<Driver>

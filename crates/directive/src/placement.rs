@@ -1,4 +1,5 @@
-//! Places allocations as Flux fills in a Servers: Flux knows only how many of the job's computes each rabbit serves.
+//! Places allocations on rabbits as Flux does. Flux writes the placement into a Servers, and knows only how many of the
+//! job's computes each rabbit serves.
 
 use thiserror::Error;
 

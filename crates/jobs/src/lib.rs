@@ -5,7 +5,9 @@
 //! API ─ watch ─► Jobs ─ state ─► node that waits for a job
 //! API ─ list ──►   (before an answer that a job does not exist, or has no mounts on this node)
 //! ```
-//! The Workflows and Computes may be written by the sites' controllers or by Warren's engine: the answers are the same.
+//! The API object Workflow has a job's storage requests and the state that the job has reached. The API object Computes
+//! lists the job's compute nodes. Both may be written by the sites' controllers or by Warren's engine: the answers are
+//! the same. `docs/develop/words.md` explains the words that all crates use.
 //!
 //! # Guarantees
 //! * An answer that a job does not exist, or that a node is not one of its computes, is given only after a list that

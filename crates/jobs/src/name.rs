@@ -46,8 +46,8 @@ impl<'a> Identity<'a> {
         }
     }
 
-    /// Returns whether this is the job's Workflow. If `state` is known, only the Workflow that it names is; otherwise
-    /// every Workflow with the job's name counts as the job's.
+    /// Returns whether this is the job's Workflow. If `state` is known, only the Workflow that `state` names counts as
+    /// the job's; otherwise every Workflow with the job's name does.
     #[must_use]
     pub fn is_of(&self, job: &JobName, state: Option<&JobState>) -> bool {
         match state.filter(|state| state.knowledge() == Knowledge::Known) {

@@ -40,7 +40,8 @@ pub enum FetchError {
 }
 
 impl FetchError {
-    /// Returns whether another attempt would fail too, because the file is not the one that the profile describes.
+    /// Returns whether no other attempt is made: the file is not the one that the profile describes, or the fetch
+    /// panicked.
     #[must_use]
     pub fn is_final(&self) -> bool {
         match self {

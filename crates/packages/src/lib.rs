@@ -1,5 +1,6 @@
 //! Job packages of workflows' containers on one node. A job package is a file that is complete, checked and in place
-//! before a container starts.
+//! before a container starts. An object, here, is a NodeContainers: it lists the job packages that a run needs on the
+//! node.
 //!
 //! # Flow
 //! ```text

@@ -1,7 +1,8 @@
 //! Lustre management targets outside of the rabbits: the engine gives out their file system names, as a rabbit's
 //! agent does for a target on the rabbit. No program of Warren runs on the hosts of these targets, so the engine
 //! erases no name and runs no command there. Each name is the next one in alphabetical order that no other file
-//! system of the system has. Pure.
+//! system of the system has. The holder of a name is the Servers of the file system, which requests the name in
+//! `spec.claimList`. Pure.
 
 use std::collections::BTreeSet;
 

@@ -55,9 +55,9 @@ fn unnamed_holders(mgt: &NnfLustreMgt) -> usize {
     mgt.spec.claim_list.iter().filter(|holder| !has_name(holder)).count()
 }
 
-/// Returns the name that a management target gives out next; names are given out in alphabetical order. This is the
-/// first name in the target's spec until the status has a next name: a target that keeps its next name in a ConfigMap
-/// has to read the ConfigMap first.
+/// Returns the name that a management target gives out next; names are given out in alphabetical order. Until the
+/// status has a next name, returns the first name in the target's spec. A target that keeps its next name in a
+/// ConfigMap may give out another name: the rabbit's agent reads that ConfigMap, the engine does not.
 fn next_name(mgt: &NnfLustreMgt) -> Option<FsName> {
     let status = mgt.status.as_ref().map(|status| status.fs_name_next.as_str());
     let next = status.filter(|next| !next.is_empty()).unwrap_or(&mgt.spec.fs_name_start);

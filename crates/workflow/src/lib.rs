@@ -9,6 +9,22 @@
 //! The agents run the same loop on nodes with steps instead of objects: observe, plan, act, until a
 //! plan contains no change.
 //!
+//! # Nodes and objects
+//! A rabbit is a node with drives. It serves computes, the nodes that run jobs.
+//! * A DirectiveBreakdown says which storage a directive needs. A Servers says which rabbits make this storage, and
+//!   how many bytes each makes. A Computes names the job's computes. The workload manager fills the Servers and the
+//!   Computes; the engine fills a Servers that is still empty in Setup.
+//! * An NnfNodeBlockStorage (block storage) has allocations on the drives of one rabbit, an NnfNodeStorage (file
+//!   system) the file systems or Lustre targets in these allocations. A ClientMount (mount) mounts them on one node.
+//!   An NnfDataMovement (movement) is one copy.
+//! * An NnfLustreMGT (management target) gives names to Lustre file systems. The holder of a name is a Servers.
+//! * A PersistentStorageInstance is persistent storage, which outlives the workflow that made it.
+//! * A NodeContainers has containers or job packages for the agent of one rabbit. A ContainerRun has the claim of a
+//!   directive's containers: it names the coordinator that may change them.
+//! * A pinned profile is a workflow's own copy of a profile of the site.
+//!
+//! `docs/develop/words.md` explains the words that all crates use.
+//!
 //! # Guarantees
 //! * The engine keeps no state of its own: killed after any change, it continues from the objects.
 //! * A change names the object version that it was planned from. If the object has changed since, the API refuses the
@@ -25,8 +41,8 @@
 //!   a time to live.
 //!
 //! # Invariants
-//! * Storage that was made and has vanished is never made again: a job must not find an empty file system in place of
-//!   its data.
+//! * Storage that vanishes after its Setup is not made again: a job must not find an empty file system in place of its
+//!   data.
 //! * While the engine cannot read a block storage, file system or mount, it withdraws no access to that storage and
 //!   removes nothing of it. A Workflow that the engine cannot read still exists: its objects stay, and so does its use
 //!   of persistent storage.
@@ -43,8 +59,8 @@
 //! * A Lustre file system name is unique in the system. Names are requested one at a time. The engine gives back a
 //!   name that another file system has, before it makes any target. A name is erased only after the last target that
 //!   uses it.
-//! * A Lustre target that vanished while a target of a later stage of Setup exists is not made again: the later target
-//!   holds data of the file system that a new, empty target does not know.
+//! * During Setup, a Lustre target that vanishes is not made again once a target of a later stage exists: the file
+//!   system already uses the vanished target, and a new target would be empty.
 //!
 //! # Kinds of the Go controllers that the engine does not use
 //! The Go controllers, which Warren replaces, also have the kinds NnfStorage and NnfAccess. The engine derives their

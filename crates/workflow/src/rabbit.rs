@@ -157,8 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn disabled_fenced_and_drained_rabbits_get_their_status_and_an_unchanged_status_is_not_written()
-    {
+    fn disabled_fenced_and_drained_rabbits_are_reported_and_no_unchanged_status_is_written() {
         let mut site = Site::default();
         site.set_system(Some(Arc::new(captured("systemconfiguration"))));
         let (mut storage, mut node): (Storage, api::NnfNode) =

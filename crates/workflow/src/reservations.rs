@@ -1,8 +1,8 @@
 //! Bytes of each rabbit: how many are reserved for storage, and how many are free. Pure.
 //!
 //! * An NnfNode reports how many bytes of its drives are free and how many are allocated.
-//! * A Servers that names the rabbit reserves bytes of it from the moment when the Servers is written until its storage
-//!   is gone.
+//! * A Servers that names the rabbit reserves bytes of it from the moment when the Servers is written until its
+//!   workflow is in Teardown, or the Servers is gone.
 //! * While both a reservation and an allocation exist for the same storage, the larger of the two is in use, not the
 //!   sum.
 //! * The bytes of an NnfNodeBlockStorage count as allocated as soon as the engine sends its creation to the API.
@@ -25,7 +25,8 @@ pub struct Reservations {
     reserved: BTreeMap<ObjectKey, Reservation>,
     /// Servers by the rabbits that they name.
     on: BTreeMap<String, BTreeSet<ObjectKey>>,
-    /// Allocated bytes by rabbit and name of the NnfNodeBlockStorage; with its Servers, if this engine made it.
+    /// Allocated bytes by rabbit and name of the NnfNodeBlockStorage, each with the Servers of the NnfNodeBlockStorage;
+    /// `None` if another controller made the NnfNodeBlockStorage.
     allocated: BTreeMap<String, BTreeMap<String, (Option<ObjectKey>, i64)>>,
     /// Servers by rabbit and name of the NnfNodeBlockStorage whose creation was sent to the API and
     /// is not answered yet.
@@ -133,7 +134,7 @@ impl Reservations {
         from.take_while(move |((on, _), _)| on == rabbit).map(|(_, owner)| owner)
     }
 
-    /// Records the bytes that an object allocated; `None` removes the object.
+    /// Records the bytes that an NnfNodeBlockStorage has allocated; forgets the object if `block` is `None`.
     pub fn allocate(
         &mut self,
         (rabbit, name): &ObjectKey,

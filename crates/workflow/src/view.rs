@@ -128,8 +128,8 @@ pub struct Group {
     pub mgts: BTreeMap<ObjectKey, Arc<NnfLustreMgt>>,
     /// Persistent management targets whose consumers include the storage's Servers.
     pub pools: BTreeMap<ObjectKey, Arc<PersistentStorageInstance>>,
-    /// Blocks, file systems, mounts and management targets that exist and cannot be read. They may be in use, so the
-    /// engine withdraws no access to this storage and removes nothing of it.
+    /// Block storages, file systems, mounts and management targets that exist and cannot be read. They may be in use,
+    /// so the engine withdraws no access to this storage and removes nothing of it.
     pub unreadable: BTreeSet<ObjectKey>,
 }
 

@@ -292,8 +292,8 @@ impl World {
     }
 }
 
-/// Versions are comparable as numbers (Kubernetes 1.35, KEP-5504). Returns `None` for a version that is no number;
-/// such a version is not compared.
+/// Returns an object's resource version as a number; `None` if the version is no number, and so cannot be compared.
+/// Since Kubernetes 1.35 (KEP-5504), versions may be compared as numbers.
 fn numeric_version<K: Object>(object: &K) -> Option<u64> {
     object.resource_version()?.parse().ok()
 }

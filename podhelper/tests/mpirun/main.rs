@@ -106,7 +106,7 @@ fn mpirun_with_a_prefix_starts_ranks_without_a_shell() {
 }
 
 #[test]
-fn each_launch_waits_for_the_workers_and_names_missing_ones() {
+fn each_launch_waits_for_the_workers_and_names_missing_workers() {
     if !gate::mpi() {
         return;
     }

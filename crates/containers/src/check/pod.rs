@@ -144,7 +144,7 @@ fn reserved_path(path: &str) -> Option<&'static str> {
 }
 
 /// Returns whether a container's name contains the word `copy-offload` or `copyoffload`, not as a part of another word.
-/// A container with such a name serves copies.
+/// Such names are reserved for copy offload, which Warren does not support.
 pub(super) fn is_copy_offload(name: &str) -> bool {
     let is_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
     let name = name.to_lowercase();

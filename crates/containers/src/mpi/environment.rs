@@ -46,7 +46,7 @@ pub(crate) fn launcher_variables(run: &Run<'_>, mpi: &NnfMpiSpec) -> Vec<EnvVar>
 }
 
 /// Returns variables that confine mpirun to the run's own network, for sites where Kubernetes provides no network. A
-/// launcher with ports is in a second network too, and other rabbits cannot reach it there.
+/// launcher with ports is in a second network too, and other rabbits cannot reach the launcher in that network.
 pub(crate) fn network_variables() -> Vec<EnvVar> {
     env_vars([
         ("OMPI_MCA_btl_tcp_if_include", INTERFACE),

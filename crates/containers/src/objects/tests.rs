@@ -271,7 +271,7 @@ fn a_job_gets_the_start_deadline_of_its_profile() {
 }
 
 #[test]
-fn a_global_lustre_is_one_volume_claim_named_by_every_variable() {
+fn two_variables_for_one_global_lustre_share_one_volume_and_one_mount() {
     let global = || StorageSource::Global { claim: "polly-default-readwritemany-pvc".to_owned() };
     let storages = [
         storage("DW_JOB_scratch", PATH, StorageSource::Rabbit),

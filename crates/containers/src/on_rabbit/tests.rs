@@ -93,7 +93,7 @@ fn an_object_lists_its_shared_directories_and_each_container_its_mounts() {
 
 /// Each rabbit has its own object; the ConfigMap contains the files, which are the same for all rabbits.
 #[test]
-fn the_computes_of_other_rabbits_hardly_enlarge_the_object_for_a_rabbit() {
+fn the_object_for_a_rabbit_has_less_than_20_kb_in_a_run_with_4096_computes() {
     with_run(app(&json!({})), |run| {
         let rabbit = |place: usize| Rabbit {
             name: format!("rabbit-node-{place}"),

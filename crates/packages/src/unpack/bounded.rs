@@ -1,5 +1,5 @@
 //! Limits how many bytes of an archive are read. The reader keeps at most 1 MiB of a header in memory, whatever sizes
-//! the archive states in it.
+//! the header states.
 
 use std::{
     cell::Cell,

@@ -12,8 +12,8 @@
 //! * The holder of a file system name is a Servers, with its uid. Neither the name nor the MGT's address changes
 //!   while the file system exists: each plan reads both from existing targets, or from other objects before there are
 //!   targets.
-//! * A target that is gone while a target of a later stage exists is not created again: a new, empty target would not
-//!   know the data of the later one.
+//! * During Setup, a target that vanishes is not created again once a target of a later stage exists: the file system
+//!   already uses the vanished target, and a new target would be empty. After Setup no target is created again.
 
 mod fs_name;
 pub mod mgt;

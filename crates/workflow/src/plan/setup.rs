@@ -192,7 +192,7 @@ impl StorageMaker<'_> {
     }
 }
 
-/// Returns an error if a block or file system was deleted, or an allocation count was changed.
+/// Returns an error if a block storage or file system was deleted, or an allocation count was changed.
 pub fn deleted_storage_error(group: &Group, allocations: &[Allocation]) -> Option<ResourceError> {
     let is_lost = |allocation: &&Allocation| {
         let at = (allocation.rabbit.clone(), allocation.name.clone());

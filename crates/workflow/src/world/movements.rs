@@ -49,7 +49,7 @@ impl WatchedKind for NnfDataMovement {
         &mut world.movements
     }
 
-    /// Movements of the Go controllers are not the engine's: their storage has no Servers.
+    /// Ignores movements of the Go controllers: the storage of such a movement has no Servers.
     fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
         let Some(object) = change.object().filter(|object| object.is_ours()) else {
             return Vec::new();

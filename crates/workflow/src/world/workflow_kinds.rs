@@ -109,8 +109,8 @@ impl WatchedKind for NnfNodeBlockStorage {
         let owner = owner.map(|owner| (owner.namespace.to_owned(), owner.name.to_owned()));
         world.site.reservations.allocate(&object_key(&*object), owner, change.new.as_deref());
         let mut wakes = world.take_own_child(change, |children| &mut children.blocks);
-        // Also wakes workflows that wait for capacity: the NnfNode watch may have delivered the new
-        // count before this deletion.
+        // Also wake workflows that wait for capacity: the watch of the NnfNode may have delivered the new number of
+        // free bytes before this deletion.
         if change.new.is_none() {
             wakes.push(Wake::Failing);
         }
@@ -154,8 +154,8 @@ impl WatchedKind for NnfLustreMgt {
         if at.0 == EXTERNAL_NAMESPACE {
             wakes.push(Wake::Key(Key::Mgt(at)));
         }
-        // A missing management target may exist now, or a rabbit may have lost its management target and have room
-        // for another: wakes all waiting workflows.
+        // Wake the workflows that lack a management target: it may exist now, or a rabbit may have lost its management
+        // target and have room for another.
         if change.old.is_none() || change.new.is_none() {
             wakes.push(Wake::Failing);
         }

@@ -21,8 +21,8 @@ use crate::{
     site::{Site, at},
 };
 
-/// The coordinator that runs the engine (`me`), whether it has not renewed its own Lease (`is_silent`), and the
-/// coordinators whose Leases it saw expire.
+/// The coordinator that runs the engine (`me`), and the coordinators whose Leases it saw expire. If `is_silent`, this
+/// coordinator has not renewed its own Lease.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Coordinator {
     pub(crate) me: Option<Holder>,

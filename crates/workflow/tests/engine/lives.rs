@@ -76,7 +76,7 @@ fn computes_keep_their_allocations_and_the_index_tree_follows_the_jobs_order() {
     site.remove("w");
 }
 
-/// NNF's data movers expect these names; the data movers use neither `node-<k>` nor the links.
+/// NNF's data movers expect directories named `<rabbit>-<k>`; they use neither `node-<k>` nor the links.
 #[test]
 fn with_index_names_rabbit_the_directories_are_named_after_the_rabbit() {
     for kind in ["raw", "gfs2"] {
@@ -127,7 +127,7 @@ fn the_status_has_the_times_of_request_and_readiness() {
 }
 
 #[test]
-fn servers_that_the_workload_manager_filled_are_used_as_they_are() {
+fn storage_is_made_where_the_workload_manager_placed_it_in_servers() {
     let mut site = Site::new(3, 100 * GIB);
     let directives = [directive("xfs", "scratch")];
     site.create("w", &directives);

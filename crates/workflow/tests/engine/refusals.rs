@@ -349,8 +349,8 @@ fn allocation_counts_are_bounded_and_fixed_once_storage_is_made() {
     site.remove("w");
 }
 
-/// Workload managers use these fields: they pass the variables on to the job, and send requests with the
-/// references and the token.
+/// Workload managers pass the variables of a workflow's status on to the job, and send requests with the references
+/// and the token of the status.
 #[test]
 fn status_fields_that_a_client_wrote_are_corrected() {
     let mut site = Site::new(1, 100 * GIB);

@@ -248,7 +248,7 @@ impl Site {
     }
 
     /// Keeps a deleted Job until its pods have ended, as an API server and its garbage collector do after a foreground
-    /// deletion (observed by `kube` of the whole-system tests).
+    /// deletion.
     fn hold_job(&mut self, place: &At) {
         self.edit(&place.0, &place.1, &place.2, |job| {
             job["metadata"]["finalizers"] = json!(["foregroundDeletion"]);

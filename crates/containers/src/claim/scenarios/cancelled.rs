@@ -5,7 +5,7 @@ use api::ContainerRunPhase as Phase;
 use super::world::{Coordinator, Rabbit, Server, brought_to, seconds};
 use crate::claim::{plan::RabbitState, rules};
 
-/// Returns a run in any phase that is not final.
+/// Brings a run into this phase, which must not be final. Returns the API, the run's coordinator and its rabbits.
 fn in_phase(phase: &Phase) -> (Server, Coordinator, Vec<Rabbit>) {
     let is_suspended = matches!(phase, Phase::Stopping | Phase::Suspended);
     if !is_suspended {

@@ -29,7 +29,7 @@ pub(super) struct Record {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Journal {
     /// The rabbit has a new disk, so it does not know which claims it has obeyed: it obeys no command until a
-    /// coordinator has sent a sync.
+    /// coordinator has sent a sync ([`Command::is_sync`]).
     Lost,
     #[default]
     Empty,
@@ -47,8 +47,8 @@ pub(super) struct Command {
     pub(super) is_sync: bool,
 }
 
-/// What another coordinator says about a claim that is new to the rabbit. The other coordinator asks the API itself,
-/// because a watch may be behind.
+/// The answer of another coordinator about a claim that is new to the rabbit. The other coordinator asks the API
+/// itself, because a watch may be behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Confirmation {
     NoOtherCoordinator,
@@ -118,8 +118,8 @@ pub(super) fn counts(status: &ContainerRunStatus, epoch: i64, attempt: i32) -> b
     epoch == status.claim.epoch && attempt == status.attempt
 }
 
-/// Returns whether a rabbit that comes back must end its containers of a run. It must if the API, read from a quorum,
-/// has no such run, or if the run has ended or has another attempt.
+/// Returns whether a rabbit that comes back must end its containers of a run. The rabbit must if the API, read from a
+/// quorum, has no such run, or if the run has ended or has another attempt.
 #[must_use]
 pub(super) fn is_leftover(run: Option<&ContainerRun>, attempt: i32) -> bool {
     let status = run.and_then(|run| run.status.as_ref());

@@ -160,7 +160,7 @@ fn s4_6_a_coordinator_whose_clock_is_ahead_does_not_take_over() {
 }
 
 #[test]
-fn s4_7_a_holder_that_only_rabbits_reach_stops_before_another_takes_over() {
+fn s4_7_rabbits_stop_obeying_a_coordinator_without_the_api_before_another_takes_its_run_over() {
     let (mut server, mut c1, mut rabbits) = brought_to(&Phase::Running);
     let mut c2 = Coordinator::alive("c2", &mut server, seconds(0));
     let before = server.clone();

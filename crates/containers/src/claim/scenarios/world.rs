@@ -18,7 +18,7 @@ pub(super) fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// Returns a run on two rabbits that C1 has brought into this phase.
+/// Makes C1 bring a run on two rabbits into this phase. Returns the API, C1 and the rabbits.
 pub(super) fn brought_to(phase: &Phase) -> (Server, Coordinator, Vec<Rabbit>) {
     let mut server = Server::new(&["r1", "r2"]);
     let mut rabbits = vec![Rabbit::new("r1"), Rabbit::new("r2")];

@@ -32,7 +32,7 @@ use crate::{
     view::{Containers as Objects, View},
 };
 
-/// Creates the workers once their storage is mounted, and the launcher once they are ready.
+/// Creates the workers once their storage is mounted, and the launcher once all workers are ready.
 pub(super) fn start(
     view: &View<'_>,
     index: usize,

@@ -1,4 +1,5 @@
-//! Chooses the management target of a file system, gets its name there, and runs the profile's commands on it.
+//! Chooses the management target of a file system, gets the file system's name from the target, and runs the profile's
+//! commands on the target.
 
 use std::sync::Arc;
 
@@ -208,7 +209,8 @@ fn expand_variables(maker: &StorageMaker<'_>, source: &LustreSource, line: &str)
     .fold(line.to_owned(), |line, (name, value)| line.replace(name, &value))
 }
 
-/// Withdraws the request for a name and the commands; done when the target has erased the name.
+/// Withdraws the storage's request for a file system name, and its commands, from its management targets. Done when
+/// the targets have erased the name.
 pub fn release_name(group: &Group) -> Progress {
     let Some(servers) = &group.servers else { return Progress::default() };
     let holder = fs_name_holder(servers);

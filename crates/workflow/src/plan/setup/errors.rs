@@ -38,7 +38,7 @@ impl Group {
     }
 }
 
-/// Adds the node's name to its error, unless the message already begins with it.
+/// Adds the node's name to the node's error, unless the message already begins with the name.
 pub fn name_node(node: &str, error: &ResourceError) -> ResourceError {
     let with_node = |message: &str| {
         let own = message.strip_prefix(node).and_then(|rest| rest.strip_prefix(": "));

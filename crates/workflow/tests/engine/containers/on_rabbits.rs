@@ -11,7 +11,7 @@ use crate::{
     site::{Site, at},
 };
 
-/// Returns the site of the other tests, without Kubernetes.
+/// Returns the site of [`super::site`], without Kubernetes.
 pub(super) fn site() -> Site {
     let mut site = super::site();
     let containers = site.containers.as_mut().unwrap();

@@ -205,7 +205,8 @@ fn a_name_that_another_file_system_has_is_given_back() {
     site.propose("b", &format!("{LUSTRE} profile=pooled"), &["d1"]);
     site.agents_sleep = true;
     site.request_state_and_settle("b", "Setup");
-    // The target gives a name that another file system has; its object did not show this name to the engine.
+    // The target gives a name that another file system has. The engine could not foresee this name, because the
+    // target's object did not show which name comes next.
     let holder = site.get("NnfLustreMGT", "r", "p1")["spec"]["claimList"][0].clone();
     assert!(holder.is_object(), "the engine requested a name");
     site.edit("NnfLustreMGT", "r", "p1", |object| {
