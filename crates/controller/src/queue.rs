@@ -57,7 +57,7 @@ impl<K: Ord + Clone + Debug> Queue<K> {
     }
 
     /// Wakes a key, because its object has changed: the queue hands the key out as soon as the number of tasks permits,
-    /// also if the key waits for a retry.
+    /// even if the key waits for a retry.
     pub fn wake(&mut self, key: K) {
         self.waiting.insert(key);
     }

@@ -103,8 +103,8 @@ impl Status {
         text.parse().map_err(|_| Self::new(500, "", format!("{text:?} is no resourceVersion")))
     }
 
-    /// Builds the refusal of a new object that has a resourceVersion. It has no reason, like every refusal of
-    /// kube-apiserver's storage layer.
+    /// Builds the refusal of a new object that has a resourceVersion. The refusal has no reason, because
+    /// kube-apiserver's storage layer, which makes this check, gives no reasons.
     pub(crate) fn new_object_has_revision() -> Self {
         Self::new(500, "", "resourceVersion should not be set on objects to be created")
     }

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 
 pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// Compiles the definition that a CRD describes. If the CRD is invalid, or needs features that this server does not
-/// have, returns a cause for each of these faults.
+/// Compiles the definition that a CRD describes. Fails with a cause for each invalid field of the CRD, and for each
+/// field that needs a feature that this server does not have.
 pub(crate) fn compile(crd: &Object) -> Result<Definition, Vec<Cause>> {
     let mut spec = crd.body.get("spec").cloned().unwrap_or(json!({}));
     drop_nulls(&mut spec);

@@ -111,8 +111,8 @@ impl fmt::Display for Operation {
     }
 }
 
-/// The earlier answers of one server. They fill placeholders. Also, each uid and revision that the server has chosen
-/// gets a number, so that answers of the two servers can be compared.
+/// The earlier answers of one server. The placeholders of later operations are filled from these answers. Also, each
+/// uid and revision that the server has chosen gets a number, so that answers of the two servers can be compared.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Memory {
     pub(crate) run: String,
