@@ -1,6 +1,6 @@
 //! Decides when an agent cleans up, that is, removes the mounts that no object asks for. A clean-up is due after the
 //! first complete list of objects, after the deletion of an object that may have had more mounts than it named, and
-//! after a clean-up that failed. Pure.
+//! after a clean-up that failed. This module does no I/O.
 
 use std::time::Instant;
 

@@ -1,5 +1,5 @@
 //! Dropped mounts: mounts that an object asked for earlier and no longer asks for, because its `spec.mounts` was
-//! changed in place. Pure.
+//! changed in place. This module does no I/O.
 //!
 //! A dropped mount belongs to its object until it is unmounted; until then the object is not
 //! ready, and keeps its finalizer. When an agent starts, it reads the dropped mounts from

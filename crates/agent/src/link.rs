@@ -53,8 +53,9 @@ pub enum LinkEvent {
 pub const LARGEST_MESSAGE: usize = 16 * 1024 * 1024;
 /// Time limit for connecting, and for the coordinator's welcome, which answers the hello.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// Shortest duration of a connection whose loss restarts the delays from the shortest one. If every connection did so,
-/// all nodes would connect five times a second to a coordinator that accepts and then drops each connection.
+/// Shortest duration of a connection whose loss restarts the delays from the shortest one. If the loss of every
+/// connection restarted the delays, all nodes would connect five times a second to a coordinator that accepts and then
+/// drops each connection.
 const STABLE_AFTER: Duration = Duration::from_secs(5);
 
 /// The reason why a connection ended.

@@ -1,4 +1,4 @@
-//! Turns an outcome into `ClientMount.status`. Pure.
+//! Turns an outcome into `ClientMount.status`. This module does no I/O.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! Decides to which object a mount target (the path of a mount) belongs when two objects ask for it. Pure.
+//! Decides to which object a mount target (the path of a mount) belongs when two objects ask for it. This module does
+//! no I/O.
 //!
 //! The object that is mounted at a path keeps the path until it is unmounted. If no object is mounted there, the object
 //! that was created first gets the path; of objects created in the same second, the object with the lower uid. When an

@@ -24,7 +24,7 @@ const PHASES: &str = "self.phase == oldSelf.phase || \
     (oldSelf.phase == 'Suspended' && self.phase in ['Claimed', 'Cancelled'])";
 
 /// Rule R5: a write has a newer stamp, or it keeps the stored stamp and changes neither claim, phase nor attempt. A
-/// change of labels is a write of the second kind.
+/// write that changes only labels, for example, keeps the stamp.
 const STAMPED: &str = "self.writer.seq > oldSelf.writer.seq || \
     (self.writer == oldSelf.writer && self.claim == oldSelf.claim && \
     self.phase == oldSelf.phase && self.attempt == oldSelf.attempt)";

@@ -58,13 +58,13 @@ pub mod label {
     pub const WORKFLOW_NAMESPACE: &str = "dataworkflowservices.github.io/workflow.namespace";
     /// UID of the workflow an object serves.
     pub const WORKFLOW_UID: &str = "dataworkflowservices.github.io/workflow.uid";
-    /// Kind of the object that made this one.
+    /// Kind of the owner: the object that made the labelled object.
     pub const OWNER_KIND: &str = "dataworkflowservices.github.io/owner.kind";
-    /// Name of the object that made this one.
+    /// Name of the owner.
     pub const OWNER_NAME: &str = "dataworkflowservices.github.io/owner.name";
-    /// Namespace of the object that made this one.
+    /// Namespace of the owner.
     pub const OWNER_NAMESPACE: &str = "dataworkflowservices.github.io/owner.namespace";
-    /// UID of the object that made this one; volume groups are named after it.
+    /// UID of the owner; volume groups are named after this UID.
     pub const OWNER_UID: &str = "dataworkflowservices.github.io/owner.uid";
     /// On a `Storage`: the type of its storage.
     pub const STORAGE: &str = "dataworkflowservices.github.io/storage";

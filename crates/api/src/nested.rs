@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// A nested object that may be absent; the value of an absent object is `T::default()`.
 ///
 /// The object is written if it was present in the source (even as `{}`), or if it differs from `T::default()`. Two
-/// nested objects with the same value are equal, also if only one of them was present.
+/// nested objects with the same value are equal, even if only one of them was present.
 #[derive(Clone, Debug, Default)]
 pub struct Nested<T> {
     present: bool,

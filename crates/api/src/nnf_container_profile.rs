@@ -1,8 +1,8 @@
 //! `NnfContainerProfile`: the containers that jobs may run on their rabbits. Its body is under `data`; it has no
 //! status.
 //!
-//! Volumes, probes and sources of variables have no schema in this CRD: with their schemas the CRD would exceed the
-//! largest request that an API server accepts. Kubernetes checks these fields when the pods are created.
+//! Volumes, probes and sources of environment variables have no schema in this CRD: with their schemas the CRD would
+//! exceed the largest request that an API server accepts. Kubernetes checks these fields when the pods are created.
 
 use k8s_openapi::api::core::v1::{
     EnvFromSource, EnvVar, LocalObjectReference, Probe, ResourceRequirements, Volume, VolumeMount,

@@ -1,4 +1,4 @@
-//! `NnfDataMovement`: one copy of a job's data on one rabbit. It lies in the rabbit's Kubernetes namespace.
+//! `NnfDataMovement`: one copy of a job's data on one rabbit. The object is in the rabbit's Kubernetes namespace.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::CustomResource;
@@ -11,19 +11,19 @@ use crate::schema;
 use crate::string_enum::string_enum;
 
 string_enum! {
-    /// How far a movement is.
+    /// Progress of a movement.
     pub enum DataMovementState {
-        /// The agent has it in its queue, or prepares it.
+        /// The agent has queued the movement, or prepares it.
         Starting = "Starting",
-        /// Data is copied.
+        /// Data is being copied.
         Running = "Running",
-        /// The movement has ended; `status` says how.
+        /// The movement has ended; `status` has the result.
         Finished = "Finished",
     }
 }
 
 string_enum! {
-    /// How a movement ended.
+    /// Result of a movement.
     pub enum DataMovementVerdict {
         /// Everything was copied.
         Success = "Success",
@@ -53,10 +53,10 @@ string_enum! {
 )]
 #[serde(rename_all = "camelCase")]
 pub struct NnfDataMovementSpec {
-    /// Where the data lies.
+    /// Place from which the data is copied.
     #[serde(default, skip_serializing_if = "Nested::is_absent")]
     pub source: Nested<DataMovementPlace>,
-    /// Where the data goes.
+    /// Place to which the data is copied.
     #[serde(default, skip_serializing_if = "Nested::is_absent")]
     pub destination: Nested<DataMovementPlace>,
     /// User ID (decimal) of the copying process.
@@ -94,21 +94,21 @@ pub struct DataMovementPlace {
 }
 
 impl NnfDataMovement {
-    /// Returns true if Warren's engine made it: one side is the storage of a Servers.
+    /// Returns whether Warren's engine made the movement: one side is the storage of a Servers object.
     #[must_use]
     pub fn is_ours(&self) -> bool {
         let sides = [&self.spec.source, &self.spec.destination];
         sides.iter().any(|side| side.storage_reference.kind.as_deref() == Some("Servers"))
     }
 
-    /// Returns true if the movement has ended.
+    /// Returns whether the movement has ended.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         let state = self.status.as_ref().and_then(|status| status.state.as_ref());
         state == Some(&DataMovementState::Finished)
     }
 
-    /// Returns true if the movement has ended and copied everything.
+    /// Returns whether the movement has ended and copied everything.
     #[must_use]
     pub fn has_succeeded(&self) -> bool {
         let verdict = self.status.as_ref().and_then(|status| status.status.as_ref());
@@ -122,30 +122,30 @@ impl NnfDataMovement {
     }
 }
 
-/// How far a movement is, and how it ended.
+/// Progress of a movement, and its result.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NnfDataMovementStatus {
     /// State of the movement; absent until an agent takes it up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<DataMovementState>,
-    /// How the movement ended; absent before.
+    /// Result of the movement; absent until the movement has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<DataMovementVerdict>,
     /// What a person should know: why the movement waits, or how it ended.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// When the copying began.
+    /// Time at which the copying began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_time: Option<MicroTime>,
-    /// When the movement ended.
+    /// Time at which the movement ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end_time: Option<MicroTime>,
-    /// How often the copying went on after its agent or rabbit had stopped.
+    /// Number of times that the copying continued after its agent or rabbit stopped.
     #[serde(default, skip_serializing_if = "is_zero")]
     #[schemars(schema_with = "schema::int")]
     pub restarts: i64,
-    /// Progress and figures.
+    /// Progress and statistics.
     #[serde(default, skip_serializing_if = "Nested::is_absent")]
     pub command_status: Nested<DataMovementProgress>,
     /// Error of the movement.
@@ -157,7 +157,7 @@ fn is_zero(number: &i64) -> bool {
     *number == 0
 }
 
-/// Progress and figures of a movement. Sizes are in bytes, as text.
+/// Progress and statistics of a movement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DataMovementProgress {
@@ -174,7 +174,7 @@ pub struct DataMovementProgress {
     /// Last progress in words.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub last_message: String,
-    /// When `lastMessage` was true.
+    /// Time at which `lastMessage` was written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_message_time: Option<MicroTime>,
     /// Seconds that the copying took, with a fraction.
@@ -192,7 +192,7 @@ pub struct DataMovementProgress {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::int32")]
     pub files: Option<i64>,
-    /// Number of symbolic links, special files and further names of files that were made.
+    /// Number of symbolic links, further hard links and special files that were made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::int32")]
     pub links: Option<i64>,

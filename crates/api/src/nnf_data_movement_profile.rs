@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::nested::Nested;
 use crate::schema;
 
-/// What stands beside `metadata`.
+/// Fields of the object beside `metadata`.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "nnf.cray.hpe.com",
@@ -22,32 +22,33 @@ use crate::schema;
     printcolumn = r#"{"name":"AGE","type":"date","jsonPath":".metadata.creationTimestamp"}"#
 )]
 pub struct NnfDataMovementProfileBody {
-    /// The profile.
+    /// Body of the profile.
     #[serde(default)]
     #[schemars(!default)]
     pub data: Nested<NnfDataMovementProfileData>,
 }
 
 impl NnfDataMovementProfile {
-    /// The profile itself.
+    /// Returns the profile's body.
     #[must_use]
     pub fn data(&self) -> &NnfDataMovementProfileData {
         &self.spec.data
     }
 }
 
-/// A profile. The lines of commands are the sites' own, for `mpirun` and `dcp`; Warren's copier uses none of them.
+/// Body of a profile. The command lines are those of the sites' own copying program, for `mpirun` and `dcp`; Warren's
+/// copier uses none of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NnfDataMovementProfileData {
     /// True if directives that name no profile get this one.
     pub default: bool,
-    /// True if this copy belongs to a workflow.
+    /// True for the copy that belongs to one workflow.
     pub pinned: bool,
     /// Number of MPI slots on each host.
     #[schemars(schema_with = "schema::int")]
     pub slots: i64,
-    /// Most MPI slots on each host; 0 for no limit.
+    /// Largest number of MPI slots on each host; 0 for no limit.
     #[schemars(schema_with = "schema::int")]
     pub max_slots: i64,
     /// Command line that copies.
@@ -62,7 +63,7 @@ pub struct NnfDataMovementProfileData {
     pub progress_interval_seconds: i64,
     /// True if missing directories of the destination are made.
     pub create_dest_dir: bool,
-    /// Command line that looks at a path.
+    /// Command line that reads the status of a path.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub stat_command: String,
     /// Command line that makes a directory.

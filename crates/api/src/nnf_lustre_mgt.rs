@@ -42,12 +42,12 @@ pub struct NnfLustreMgtSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::references")]
     pub claim_list: Vec<ObjectReference>,
-    /// Commands that NnfStorages need to have run on the management server.
+    /// Commands to run on the management server, one entry for each NnfStorage.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command_list: Vec<NnfLustreMgtSpecCommand>,
 }
 
-/// Commands that one NnfStorage needs to have run on the management server.
+/// Commands to run on the management server for one NnfStorage.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NnfLustreMgtSpecCommand {

@@ -25,7 +25,7 @@ pub struct Package {
     /// directory with its content.
     #[serde(default, skip_serializing_if = "crate::omit::is_false")]
     pub unpack: bool,
-    /// Largest size of the decompressed archive, in bytes; by default ten times `size` and 1 MiB.
+    /// Largest size of the decompressed archive, in bytes; by default ten times `size` plus 1 MiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub unpacked_size: Option<i64>,

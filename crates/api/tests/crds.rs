@@ -140,7 +140,7 @@ fn every_status_but_the_workflows_is_a_subresource() {
 }
 
 #[test]
-fn names_and_versions_are_upstreams_except_those_of_warrens_kinds() {
+fn names_and_versions_are_those_of_upstream_except_for_warrens_own_kinds() {
     let names: Vec<_> = api::crd::crds()
         .into_iter()
         .map(|crd| {
@@ -179,7 +179,7 @@ fn names_and_versions_are_upstreams_except_those_of_warrens_kinds() {
     assert_eq!(names, expected);
 }
 
-/// The embedded API refuses a schema keyword that it does not enforce, so a CRD that it accepts has no such keyword.
+/// The embedded API refuses CRDs with CEL rules, because it does not evaluate CEL.
 #[test]
 fn only_the_crds_of_clusters_have_rules() {
     let has_rules = |crds: Vec<Value>| {
@@ -192,7 +192,7 @@ fn only_the_crds_of_clusters_have_rules() {
 
 /// The test vectors in the crate `containers` were written for exactly these rules, bounds and enumerations.
 #[test]
-fn the_schema_of_a_runs_status_is_the_golden_one() {
+fn the_schema_of_a_runs_status_equals_the_golden_schema() {
     fn without_descriptions(value: &mut Value) {
         if let Some(members) = value.as_object_mut() {
             members.remove("description");
@@ -214,7 +214,7 @@ fn the_schema_of_a_runs_status_is_the_golden_one() {
 }
 
 #[test]
-fn required_fields_are_upstreams() {
+fn required_fields_are_those_of_upstream() {
     let cases = [
         ("ClientMount", "spec", json!(["desiredState", "mounts", "node"])),
         (
@@ -307,7 +307,7 @@ fn required_fields_are_upstreams() {
 }
 
 #[test]
-fn formats_bounds_and_defaults_are_upstreams() {
+fn formats_bounds_and_defaults_are_those_of_upstream() {
     let text = |default: &str| json!({ "type": "string", "default": default });
     let cases = [
         ("ClientMount", "spec.mounts", json!({ "type": "array", "minItems": 1 })),
@@ -401,7 +401,7 @@ fn formats_bounds_and_defaults_are_upstreams() {
 }
 
 #[test]
-fn columns_are_upstreams() {
+fn columns_are_those_of_upstream() {
     let columns = |kind: &str| -> Vec<String> {
         let crd = api::crd::crd_values()
             .into_iter()

@@ -114,7 +114,7 @@ fn fixtures_round_trip() {
 }
 
 /// A site's central controllers and Go daemons wrote the captured objects (DWS v1alpha7, NNF v1alpha11); names of nodes
-/// and mount roots were rewritten. Profiles, DWDirectiveRules and SystemStatus were not captured.
+/// and mount roots were rewritten. The kinds in `unseen` were not captured.
 #[test]
 fn objects_captured_at_a_site_round_trip() {
     let captured = objects(&Path::new(env!("CARGO_MANIFEST_DIR")).join("captured"));

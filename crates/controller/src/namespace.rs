@@ -4,7 +4,7 @@ use kube::{
     api::{ObjectMeta, PostParams},
 };
 
-/// Creates a namespace, unless it exists or is being deleted, both of which the API answers with 409.
+/// Creates a namespace. If the namespace exists, or is being deleted, the API answers 409, and this function succeeds.
 pub async fn ensure_namespace(client: &Client, name: &str) -> kube::Result<()> {
     let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
     let namespace = Namespace { metadata, ..Namespace::default() };

@@ -1,9 +1,9 @@
 //! Decides for which object the caller starts a task next. One object has at most one task at a time, many objects have
 //! tasks in parallel, and failed tasks are retried.
 //!
-//! Pure: the time is an argument. To wake a key is to request a task for its object. A wake that arrives while a task
-//! works on the key is not lost: the queue hands the key out once more after that task. The queue needs a timer only
-//! while a key waits for its retry, or for the time at which its reconcile is due.
+//! This module does no I/O; the time is an argument. To wake a key is to request a task for its object. A wake that
+//! arrives while a task works on the key is not lost: the queue hands the key out once more after that task. The queue
+//! needs a timer only while a key waits for its retry, or for the time at which its reconcile is due.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -57,7 +57,7 @@ impl<K: Ord + Clone + Debug> Queue<K> {
     }
 
     /// Wakes a key, because its object has changed: the queue hands the key out as soon as the number of tasks permits,
-    /// also if the key waits for a retry.
+    /// even if the key waits for a retry.
     pub fn wake(&mut self, key: K) {
         self.waiting.insert(key);
     }

@@ -1,4 +1,5 @@
-//! The objects of one kind, in the last version that the API sent, and the changes that each event makes to them. Pure.
+//! The objects of one kind, in the last version that the API sent, and the changes that each event makes to them. This
+//! module does no I/O.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

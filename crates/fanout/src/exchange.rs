@@ -151,8 +151,8 @@ impl Exchange {
                     if state.pending_reads.push(&key) {
                         self.read_requested.notify_one();
                     } else {
-                        // The task that reads for this object may be waiting to retry, for another profile that the
-                        // object named before.
+                        // The task that reads profiles for this object may be waiting before a retry: a retry for
+                        // another profile, which the object named before.
                         self.read_requested_again.notify_waiters();
                     }
                 }
@@ -217,7 +217,7 @@ impl Exchange {
         };
         if object.older_than(&known) {
             // The watch delivered a newer version while the write was running. The status of that version was not
-            // compared with the node's report then, because it could have come from the running write.
+            // compared with the node's report then, because this status could have come from the running write.
             self.review(&mut self.lock(), &key);
         } else {
             self.apply_mount(object);

@@ -40,7 +40,7 @@ pub struct Version {
     pub labels: BTreeMap<String, String>,
 }
 
-/// A ClientMount, as the fanout needs it.
+/// The fields of a ClientMount that the fanout uses, and the whole object as JSON.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MountObject {
     pub key: Key,
@@ -59,7 +59,7 @@ pub struct MountObject {
     pub json: Vec<u8>,
 }
 
-/// An NnfStorageProfile, as the fanout needs it.
+/// The fields of an NnfStorageProfile that the fanout uses, and the whole object as JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProfileObject {
     pub key: Key,

@@ -267,8 +267,9 @@ fn remove_finalizer(object: &MountObject) -> Vec<Value> {
 }
 
 /// Builds a patch that the API server refuses if the object has changed: the patch contains the resourceVersion from
-/// which it was made, and the server answers 409 if the object has another resourceVersion. The operation `test` cannot
-/// replace this: if it fails, the server answers 422, and the writer could not distinguish this from an invalid patch.
+/// which it was made, and the server answers 409 if the object has another resourceVersion. The operation `test` is no
+/// substitute: if it fails, the server answers 422, as for an invalid patch, and the writer could not tell the two
+/// apart.
 fn patch(object: &MountObject, kind: WriteKind, mut operations: Vec<Value>) -> Write {
     operations.insert(
         0,

@@ -67,7 +67,7 @@ impl Writer {
         }
     }
 
-    /// Waits after a failed write until the next attempt makes sense.
+    /// Waits after a failed write until the next attempt may succeed.
     async fn handle_failure(&mut self, write: &Write, error: &kube::Error) {
         match Failure::classify(error) {
             // A 404 does not prove that the object is gone: while the CRD is being replaced, the API has no objects of
@@ -106,7 +106,7 @@ impl Writer {
     async fn conflict(&mut self) {
         self.conflicts += 1;
         match self.reread().await {
-            // After several conflicts in a row the writer waits, because another client writes all the time.
+            // After several conflicts in a row the writer waits, because another client keeps changing the object.
             Ok(true) if self.conflicts <= CONFLICTS_AT_ONCE => {}
             Ok(true) => sleep(self.backoff.next()).await,
             Ok(false) => {

@@ -10,9 +10,10 @@ pub fn short_help(flag: Arg, common: &[&str]) -> Arg {
     flag.hide_short_help(!is_common)
 }
 
-/// Gives a program and all its verbs a short `--help` and a full `--help-all`. Pass it to clap's `Command::defer`.
+/// Gives a program and all its verbs a short `--help` and a full `--help-all`. Pass this function to clap's
+/// `Command::defer`.
 ///
-/// It replaces clap's own `--help`, which would print the full text.
+/// The short `--help` replaces clap's own `--help`, which would print the full text.
 #[must_use]
 pub fn help_on_a_screen(command: Command) -> Command {
     // Without this heading, clap would list the flags under the heading of the program's last flag, not under

@@ -30,13 +30,13 @@ pub struct Body(Kind);
 
 enum Kind {
     Whole(Option<Bytes>),
-    /// Pieces of a long answer, and the number of bytes that are left.
+    /// Pieces of a long answer, and the number of bytes that are not sent yet.
     Pieces(Receiver<Bytes>, u64),
     /// Events of a watch, as they occur.
     Events(Receiver<Bytes>),
 }
 
-/// The reader took no piece for too long.
+/// Error: the client has read no piece of the answer for too long.
 #[derive(Debug, Error)]
 #[error("the client has not read the answer for {} s", STALLED.as_secs())]
 pub struct Stalled;

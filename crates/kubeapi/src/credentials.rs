@@ -1,5 +1,5 @@
-//! Credentials by which server and clients authenticate each other: a CA of the server's own, a certificate,
-//! and a bearer token.
+//! Credentials by which server and clients authenticate each other: the server's own CA, a certificate of this CA, and
+//! a bearer token.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -1,4 +1,4 @@
-//! The forms in which objects are answered: whole, as rows of a table, or as metadata alone.
+//! The forms in which the server sends objects: whole, as rows of a table, or as metadata alone.
 
 use crate::object::Stored;
 use crate::registry::{Column, Resource, builtin, event_table};

@@ -48,8 +48,8 @@ static DATA_KEY: Form = form!(
     253,
     "at most 253 letters, digits, '-', '_' and '.', and must not be '.' nor start with '..'"
 );
-/// kube-apiserver also accepts control characters. No program uses them in a name on purpose, and every program that
-/// lists the objects would have to escape them.
+/// Segment of a URL path. Refuses control characters, which kube-apiserver accepts: no program uses them in a name on
+/// purpose, and every program that lists the objects would have to escape them.
 static SEGMENT: Form =
     form!(r"[^/%\p{Cc}]*", usize::MAX, "a part of a path: without '/', '%' and control characters");
 
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_checked_as_by_kubernetes() {
+    fn a_name_must_be_an_rfc_1123_subdomain_or_label() {
         for good in ["a", "rabbit-1", "x9000c3s0b0n0", "1.2"] {
             assert!(dns_subdomain(good).is_none(), "{good}");
         }
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn label_and_data_keys_and_label_values_are_checked() {
+    fn invalid_label_keys_label_values_and_data_keys_are_refused() {
         for good in ["a", "nnf.cray.hpe.com/job_id", "A.b_c"] {
             assert!(qualified_name(good).is_none(), "{good}");
         }

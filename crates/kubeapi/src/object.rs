@@ -160,8 +160,8 @@ impl Object {
         self.body.values_mut().for_each(value::canonical);
     }
 
-    /// Sets the deletion timestamp. The first call also raises the generation, because controllers react
-    /// to a new generation.
+    /// Sets the deletion timestamp, and raises the generation, because controllers react to a new generation. Changes
+    /// nothing if the object is being deleted already.
     pub(crate) fn mark_deleting(&mut self) {
         if self.is_deleting() {
             return;

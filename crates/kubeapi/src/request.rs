@@ -21,7 +21,7 @@ use std::time::Duration;
 /// Longest watch that a client may request, in seconds.
 const LONGEST_WATCH: u64 = 7 * 24 * 3600;
 
-/// Query options of a request. Of an option that is repeated, only the first value is used, as in Go.
+/// Query options of a request. If an option is repeated, only its first value is used, as in Go.
 #[derive(Debug, Default)]
 pub(crate) struct Query(HashMap<String, String>);
 
@@ -204,7 +204,7 @@ pub(crate) async fn read(headers: &HeaderMap, body: impl RequestBody) -> Result<
     }
 }
 
-/// Decodes a body. Of a repeated JSON key, the last value is used.
+/// Decodes a body. If a JSON key is repeated, its last value is used.
 pub(crate) fn decode(media_type: &str, bytes: &[u8]) -> Result<Value, Status> {
     let malformed = |kind: &str, error: &dyn std::fmt::Display| {
         Status::bad_request(format!("the body is not valid {kind}: {error}"))

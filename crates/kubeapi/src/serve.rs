@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use tokio_io_timeout::TimeoutStream;
 
 /// Limits of each listener. A connection that makes no request is closed after a while. On TCP, so is a connection
-/// whose requests all lack the token: otherwise any host that can connect could occupy all slots.
+/// whose requests all lack the token: otherwise clients without the token could occupy all connections.
 const LIMITS: Limits = Limits {
     connections: 1024,
     pending: 256,

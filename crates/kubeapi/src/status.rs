@@ -103,8 +103,8 @@ impl Status {
         text.parse().map_err(|_| Self::new(500, "", format!("{text:?} is no resourceVersion")))
     }
 
-    /// Builds the refusal of a new object that has a resourceVersion: without a reason, as
-    /// from kube-apiserver's storage layer.
+    /// Builds the refusal of a new object that has a resourceVersion. The refusal has no reason, because
+    /// kube-apiserver's storage layer, which makes this check, gives no reasons.
     pub(crate) fn new_object_has_revision() -> Self {
         Self::new(500, "", "resourceVersion should not be set on objects to be created")
     }
@@ -176,8 +176,8 @@ impl Status {
         Self::new(503, "ServiceUnavailable", message)
     }
 
-    /// Answers 504 to a client that knows a later revision than this server: the server was restored from an older
-    /// backup. Clients recognise the cause in this Status and list again.
+    /// Answers 504 to a client that knows a later revision than this server, for example because the server was
+    /// restored from an older backup. Clients recognise the cause in this Status and list again.
     pub(crate) fn revision_too_large(requested: u64, current: u64) -> Self {
         let why = format!("Too large resource version: {requested}, current: {current}");
         Self::new(504, "Timeout", why.as_str()).with_cause("ResourceVersionTooLarge", &why)

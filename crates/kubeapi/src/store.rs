@@ -286,7 +286,7 @@ fn converted(definition: &Definition, mut object: Object, revision: u64) -> Stor
     definition.stored(&object, revision)
 }
 
-/// Locks a mutex, also one that a panic poisoned: no code that holds the lock can panic between two related changes.
+/// Locks a mutex, even if a panic poisoned it: no code that holds the lock can panic between two related changes.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

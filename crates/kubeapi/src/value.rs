@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 pub(crate) const BEYOND_INTEGERS: f64 = 9_223_372_036_854_775_808.0;
 /// Largest request body, and largest total of values that a patch copies, in bytes (apiserver `MaxRequestBodyBytes`).
 pub(crate) const BODY_LIMIT: usize = 3 << 20;
-/// Largest nesting depth of an object. JSON parsers, also the parser of this server, accept at most 128 levels, and
-/// lists and events add a few levels around their objects.
+/// Largest nesting depth of an object. This server's JSON parser (serde_json) accepts at most 128 levels, and lists and
+/// events add a few levels around their objects.
 pub(crate) const DEEPEST: usize = 100;
 
 pub(crate) fn depth(value: &Value, limit: usize) -> usize {

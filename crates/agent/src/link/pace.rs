@@ -1,4 +1,4 @@
-//! Decides how soon the link tries again after it lost the coordinator. Pure.
+//! Decides how soon the link tries again after it lost the coordinator. This module does no I/O.
 
 use std::time::Duration;
 

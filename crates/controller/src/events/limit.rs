@@ -1,4 +1,4 @@
-//! Decides which notes are published, and at which rate. Pure: the time is an argument.
+//! Decides which notes are published, and at which rate. This module does no I/O; the time is an argument.
 
 use std::{
     collections::BTreeMap,

@@ -1,4 +1,4 @@
-//! Notes: the content of Events. Pure.
+//! Notes: the content of Events.
 
 /// Largest size of a note that the API accepts, in bytes (kubernetes `pkg/apis/events`, `noteLengthLimit`).
 const NOTE: usize = 1024;

@@ -151,7 +151,7 @@ async fn objects_of_a_list_that_broke_off_are_not_delivered() {
     assert_eq!(items[0].as_ref().unwrap().metadata.name.as_deref(), Some("b"));
 }
 
-/// The CRD of another project is installed, and later removed.
+/// The kind belongs to another project, whose CRD is installed while the watch runs.
 #[tokio::test(start_paused = true)]
 async fn updates_if_served_delivers_empty_lists_until_the_api_serves_the_kind() {
     let api = FakeApi::default();

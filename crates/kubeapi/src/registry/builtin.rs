@@ -10,7 +10,8 @@ pub(crate) const CONFIG_MAPS: &str = "configmaps";
 pub(crate) const SECRETS: &str = "secrets";
 pub(crate) const CRDS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
-/// An events.k8s.io/v1 Event is a core/v1 Event under newer names (kubernetes `pkg/apis/events/v1/conversion.go`).
+/// Renamed fields: the name in an events.k8s.io/v1 Event, and the name in a core/v1 Event (kubernetes
+/// `pkg/apis/events/v1/conversion.go`).
 const EVENT_RENAMES: [(&str, &str); 7] = [
     ("regarding", "involvedObject"),
     ("note", "message"),

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 
 pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// Compiles the definition that a CRD describes. If the CRD is invalid, or needs features that this server does not
-/// have, returns a cause for each such field.
+/// Compiles the definition that a CRD describes. Fails with a cause for each invalid field of the CRD, and for each
+/// field that needs a feature that this server does not have.
 pub(crate) fn compile(crd: &Object) -> Result<Definition, Vec<Cause>> {
     let mut spec = crd.body.get("spec").cloned().unwrap_or(json!({}));
     drop_nulls(&mut spec);
@@ -84,7 +84,7 @@ pub(crate) fn check_change(crd: &Object, old: &Object) -> Vec<Cause> {
     causes
 }
 
-/// Returns a cause for each name that another kind of the same group already has.
+/// Returns a cause if another kind of the same group already has the definition's kind or plural name.
 pub(crate) fn check_names(registry: &Registry, definition: &Definition) -> Vec<Cause> {
     let is_in_use = registry.iter().any(|other| {
         other.id != definition.id
@@ -137,7 +137,7 @@ fn stored_versions(crd: &Object) -> impl Iterator<Item = &Value> {
     stored.into_iter().flatten()
 }
 
-/// Sets the status of a CRD in the answer to a dry run, after which the CRD's kind is not served.
+/// Sets the status of a new CRD in the answer to a dry run: the server does not serve the CRD's kind.
 pub(crate) fn mark_unserved(crd: &mut Object) {
     if let Some(status) = crd.body.get_mut("status") {
         status["acceptedNames"] = json!({"kind": "", "plural": ""});

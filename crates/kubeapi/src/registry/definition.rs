@@ -161,7 +161,7 @@ impl Version {
         Ok(object.to_json())
     }
 
-    /// Returns the part of an object to which the schema of this version applies.
+    /// Returns the part of an object that schemas describe: its type, its body, and of its metadata only the names.
     pub(crate) fn view(object: &Object) -> Value {
         let mut body = object.body.clone();
         body.insert("apiVersion".to_owned(), object.api_version.clone().into());

@@ -33,7 +33,7 @@ pub(crate) fn group(registry: &Registry, group: &str) -> Option<Value> {
     Some(document)
 }
 
-/// Returns every `group/version` that is served; the core group's is `v1`.
+/// Returns every group and version that is served; the core group has the empty name.
 pub(crate) fn group_versions(registry: &Registry) -> Vec<(String, String)> {
     let mut all = vec![(String::new(), "v1".to_owned())];
     for (group, versions) in by_group(registry) {

@@ -29,8 +29,8 @@ pub(super) fn columns() -> Vec<Column> {
     COLUMNS.into_iter().map(column).collect()
 }
 
-/// Returns the cells of a stored Event. Members that the core API fills may be empty in an Event that a client created
-/// over the events.k8s.io API.
+/// Returns the cells of a stored Event. If a client created the Event over the events.k8s.io API, members of the core
+/// API may be empty; the cells then show the newer members.
 pub(crate) fn cells(event: &Object) -> Vec<Value> {
     let body = Value::Object(event.body.clone());
     let first = |pointers: &[&str]| {

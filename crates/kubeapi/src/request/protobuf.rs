@@ -162,7 +162,7 @@ fn message(mut rest: &[u8], table: Table) -> Result<Map<String, Value>, Status> 
     Ok(object)
 }
 
-/// Adds a field to an object. Go encodes unset strings and times as empty ones; in JSON they are absent.
+/// Adds a field to an object. Go encodes unset strings and times as empty fields; JSON has no members for them.
 fn member(
     object: &mut Map<String, Value>,
     name: &str,

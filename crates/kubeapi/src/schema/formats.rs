@@ -18,8 +18,8 @@ pub(super) fn check_enforced(
     if known { Ok(format) } else { Err(format!("this server does not enforce format {name:?}")) }
 }
 
-/// Returns whether a text has this format. Formats are times, times with microseconds, and bytes in base64; a text has
-/// every other format.
+/// Returns whether a text has this format: `date-time`, `micro-time` or `byte` (base64). Any other format admits every
+/// text.
 pub(super) fn fits(text: &str, format: &str) -> bool {
     match format {
         "date-time" => is_date_time(text),

@@ -22,7 +22,7 @@ impl Schema {
         causes.truncate(ENOUGH);
     }
 
-    /// Describes the first field that has another type or format than the schema's.
+    /// Describes the first field whose type or number format differs from the schema's.
     pub(crate) fn first_type_fault(&self, body: &Map<String, Value>) -> Option<String> {
         let mut causes = Vec::new();
         self.check_object(body, &mut String::new(), &mut causes);

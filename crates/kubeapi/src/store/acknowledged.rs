@@ -1,4 +1,4 @@
-//! The latest acknowledged revision, in a file beside the store's.
+//! The latest acknowledged revision, in a file beside the store's file.
 //!
 //! The writer writes the revision after a commit is on stable storage and before clients get their answers. So the
 //! revision in this file is never ahead of an intact store: a store that is behind it has lost an acknowledged commit.

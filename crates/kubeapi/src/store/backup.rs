@@ -110,7 +110,7 @@ fn line(key: &Key, stored: &Stored) -> Vec<u8> {
     line
 }
 
-/// Joins the backup's lines to larger pieces, and adds their checksum at the end.
+/// Joins the backup's lines into larger pieces, and adds the checksum of the lines at the end.
 struct Chunks<I> {
     lines: I,
     /// `None` once the checksum has been written.
@@ -151,7 +151,8 @@ pub fn restore(directory: &Path, backup: impl BufRead) -> Result<Restored, Resto
     if file.try_exists().map_err(|error| failed(DiskError::Create(error)))? {
         return Err(RestoreError::Exists { file });
     }
-    // The old store may have acknowledged writes after the backup. The new revisions must begin above these too.
+    // The old store may have acknowledged writes after the backup. The new revisions must begin above the revisions of
+    // these writes too.
     rows.revision = header.revision.max(directory.acknowledged().unwrap_or_default());
     rows.skip_revisions();
     let revision = rows.revision;

@@ -216,7 +216,7 @@ impl<'a> Batch<'a> {
         self.events.last().map_or(self.state.revision, |event| event.revision) + 1
     }
 
-    /// Adds the kind that a CRD describes to the served kinds, from the next job on.
+    /// Adds the kind that a CRD describes to the batch's registry, so that later jobs of the batch can use the kind.
     fn define(&mut self, object: &Object) -> Result<(), Status> {
         let invalid = |causes: Vec<_>| {
             Status::invalid("apiextensions.k8s.io", &object.kind, object.name(), &causes)

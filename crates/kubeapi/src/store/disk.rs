@@ -14,8 +14,8 @@
 //! continues at a revision far above all revisions that may have been acknowledged.
 //!
 //! Opening a store verifies all checksums and reads all rows. redb goes back inside its `open`. Just before, redb calls
-//! our repair callback, so that we can copy the file. There is one case without a callback and so without a copy: redb
-//! skips a commit whose own entry in the header is damaged.
+//! our repair callback, so that we can copy the file. In one case there is no callback, and so no copy: if a commit's
+//! own entry in the header is damaged, redb skips the commit.
 //!
 //! redb may panic on pages that it did not write. Such a panic counts as damage of the file, not as a bug
 //! that ends the process.
@@ -83,7 +83,8 @@ impl DiskError {
         matches!(self, Self::Damaged(_) | Self::Behind { .. } | Self::Gone { .. })
     }
 
-    /// Converts an error of redb: to an error that reports damage of the file, or else with `other`.
+    /// Converts an error of redb to [`Self::Damaged`] if it reports damage of the file; converts any other error with
+    /// `other`.
     pub(super) fn of_content(error: redb::Error, other: impl FnOnce(redb::Error) -> Self) -> Self {
         use std::io::ErrorKind::{InvalidData, UnexpectedEof};
         match error {
@@ -184,8 +185,8 @@ fn read(file: &dyn StoreFile) -> Result<(Database, Rows), DiskError> {
         Some(written) if written > found => return Err(DiskError::Behind { found, written }),
         Some(_) => {}
         None if went_back => {
-            // At the next start redb will not go back again, but the store must still be refused. So this records an
-            // acknowledged revision that the store does not reach.
+            // At the next start redb will not go back again, but the store must still be refused. So this function
+            // records an acknowledged revision that the store does not reach.
             let written = found + 1;
             file.acknowledge(written);
             return Err(DiskError::Behind { found, written });
@@ -283,7 +284,7 @@ mod tests {
         std::fs::write(&file, b"what a failed sync left").unwrap();
         disk.commit(&state, &[]).unwrap();
         drop(disk);
-        // A program that another test is starting holds the file's lock until it runs.
+        // A process that another test has just forked holds the directory's lock until its exec.
         let opened = (0..100_000).find_map(|_| {
             std::thread::yield_now();
             Disk::open(directory.path()).ok()

@@ -1,6 +1,7 @@
 //! Builds the state in memory from the rows of the store's file.
 //!
-//! If a row cannot be read, only its object is missing: the row stays in the file, and the log names it.
+//! If a row cannot be read, only its object is missing: the row stays in the file, and a log line of the server names
+//! it.
 
 use super::log::{Event, Verb};
 use super::rows::{EventRow, Rows};

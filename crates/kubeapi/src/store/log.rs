@@ -139,7 +139,7 @@ impl Log {
     }
 }
 
-/// Returns the size of an event without its previous state, which is the object of an earlier event.
+/// Returns the size of an event's object. The previous state is not counted: it is the object of an earlier event.
 fn size(event: &Event) -> u64 {
     event.object.json.len() as u64
 }

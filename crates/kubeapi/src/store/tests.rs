@@ -230,7 +230,7 @@ fn a_store_whose_creation_was_cut_short_is_created_again() {
 }
 
 #[test]
-fn one_of_two_processes_that_start_at_once_gets_the_store() {
+fn only_one_of_several_simultaneous_opens_gets_the_store() {
     for _ in 0..10 {
         let directory = tempfile::tempdir().unwrap();
         let stores: Vec<_> = std::thread::scope(|scope| {

@@ -37,7 +37,7 @@ pub(crate) struct Rules {
 }
 
 /// Function that the writer calls with the result once the change is on disk or has failed. A writer that stops drops
-/// it without a call. The function runs on the writer's thread and must not block.
+/// the function without a call. The function runs on the writer's thread and must not block.
 pub(crate) type Reply = Box<dyn FnOnce(Result<Outcome, Status>) + Send>;
 
 pub(crate) struct Job {
@@ -53,8 +53,8 @@ impl std::fmt::Debug for Job {
     }
 }
 
-/// Ends the process when the writer panics. Without this, the server would go on without a writer: it would answer
-/// reads, perhaps from a half-changed state, and no write. After a restart it has every acknowledged write.
+/// Ends the process when the writer panics. Otherwise the server would go on without a writer: it would answer reads,
+/// perhaps from a half-changed state, and no write. After a restart the server has every acknowledged write.
 struct FailStop;
 
 impl Drop for FailStop {

@@ -100,8 +100,8 @@ fn with_type(resource: &Resource, mut value: Value) -> Result<Value, Status> {
     Ok(value)
 }
 
-/// Answers 400 for an object of another version, or of another built-in kind. Validation checks the kind of
-/// a custom resource later.
+/// Answers 400 for an object of another version and, if the resource's kind is built in, for an object of another kind.
+/// Validation checks the kind of a custom resource later.
 fn check_type(definition: &Definition, version: &Version, object: &Object) -> Result<(), Status> {
     let expected = version.api_version();
     if object.api_version != expected {

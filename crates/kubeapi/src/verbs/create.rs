@@ -10,8 +10,8 @@ use serde_json::Value;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// Largest length of a prefix to which the generated suffix of five characters
-/// still fits (apiserver `names.maxGeneratedNameLength`).
+/// Largest length of a prefix that leaves room for the generated suffix of five characters (apiserver
+/// `names.maxGeneratedNameLength`).
 const GENERATED_PREFIX: usize = 63 - 5;
 /// Number of tries for a free generated name.
 const TRIES: usize = 8;

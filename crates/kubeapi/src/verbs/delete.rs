@@ -210,7 +210,8 @@ pub(crate) fn delete(
     }
     object.mark_deleting();
     if is_namespace {
-        // A namespace without content that still has finalizers in its metadata is deleted like any other object.
+        // A namespace gets a grace period only once its content is gone: from then on it is deleted like any other
+        // object with finalizers.
         let emptied = before.is_deleting() && is_emptied(&before);
         object.meta.deletion_grace_period_seconds = emptied.then_some(0);
     }

@@ -4,7 +4,7 @@ use crate::status::{Cause, Status};
 use crate::store::{Batch, Outcome};
 use serde_json::Value;
 
-/// A change to an object, by the media type of the request.
+/// A patch, in the format that the request's media type names.
 #[derive(Debug, Clone)]
 pub(crate) enum Patch {
     Json(Vec<Value>),

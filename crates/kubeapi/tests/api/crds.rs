@@ -1,4 +1,4 @@
-//! CustomResourceDefinitions at run time.
+//! Tests of CustomResourceDefinitions that are created, changed and deleted while the server runs.
 
 use crate::exchange::{CRDS, WIDGETS};
 use crate::server::Server;
@@ -103,7 +103,7 @@ async fn a_crd_with_unsupported_features_is_refused() {
 }
 
 #[tokio::test]
-async fn a_version_that_objects_are_stored_under_cannot_be_removed() {
+async fn scope_and_kind_of_a_crd_are_immutable_but_its_short_names_can_change() {
     let server = Server::alone().await;
     let widgets = server.widget_crd();
     server.widget("a", json!({"node": "n"})).await;

@@ -1,4 +1,4 @@
-//! Deletion: finalizers, preconditions, owners, namespaces.
+//! Tests of deletion: finalizers, preconditions, owners, namespaces.
 
 use crate::exchange::{Answer, JSON_PATCH, WIDGETS};
 use crate::server::Server;
@@ -114,7 +114,7 @@ async fn a_delete_whose_preconditions_do_not_hold_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_collection_is_deleted_by_selector() {
+async fn deleting_a_collection_deletes_only_the_selected_objects() {
     let server = Server::start().await;
     for (name, node) in [("a", "n1"), ("b", "n2"), ("c", "n1")] {
         server.widget(name, json!({"node": node})).await;

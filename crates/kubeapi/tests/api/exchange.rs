@@ -1,4 +1,5 @@
-//! Requests, answers and the kind of the tests' objects, widgets. The embedded and the real server share this module.
+//! Requests, answers, and widgets: the objects that the tests use. The suites of the embedded and of the real server
+//! share this module.
 
 use crate::server::{PATIENCE, Server};
 use http::{Method, Request};

@@ -131,7 +131,8 @@ fn sort_causes(answer: &mut Value) {
     }
 }
 
-/// Returns whether a text is a time of this run: in whole seconds or microseconds, and not sent by a test.
+/// Returns whether a text is a time that a server has set, in whole seconds or microseconds. Times that tests send are
+/// in the year 2001.
 fn is_time(text: &str) -> bool {
     text.len() >= 20
         && text.starts_with("20")

@@ -1,5 +1,5 @@
-//! Tests with the CRDs and sample objects of the `api` crate: the server accepts each without warnings, returns each
-//! unchanged, and lists each.
+//! Tests with the CRDs and sample objects of the `api` crate: the server accepts each object without warnings, returns
+//! the object unchanged, and lists it.
 
 use crate::server::Server;
 use serde_json::{Value, json};

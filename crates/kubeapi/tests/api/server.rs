@@ -32,7 +32,7 @@ impl Server {
         Self::with_history(1000).await
     }
 
-    /// Returns a server with a CRD of widgets that no other test uses, so that the test may change it.
+    /// Returns a server with a CRD of widgets that no other test uses, so that the test may change the CRD.
     pub(crate) async fn alone() -> Self {
         Self::open(tempfile::tempdir().unwrap(), 1000, ALONE).with_namespace().await
     }

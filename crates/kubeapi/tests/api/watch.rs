@@ -129,7 +129,7 @@ async fn the_watches_of_a_kind_end_when_its_crd_changes() {
 }
 
 #[tokio::test]
-async fn a_watch_with_initial_events_at_a_revision_in_the_future_times_out() {
+async fn a_watch_with_initial_events_at_a_future_revision_gets_an_error_event_with_code_504() {
     let server = Server::start().await;
     let query = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=999999999";
     let event = server.get(&format!("{WIDGETS}?{query}&timeoutSeconds=10")).await.expect(200);

@@ -1,5 +1,5 @@
-//! Operations that the embedded and the real server once answered differently. A random run may not contain them, so a
-//! test sends them in every run.
+//! Operations that the embedded and the real server once answered differently. Random operations need not include
+//! these, so a test of its own sends them.
 
 use crate::operation::Operation;
 use http::Method;
@@ -27,7 +27,7 @@ pub(crate) fn operations() -> Vec<Operation> {
     all
 }
 
-/// Returns combinations of operations that random runs have found.
+/// Returns combinations of operations that got different answers in random runs.
 fn oddities() -> Vec<Operation> {
     let odd = format!("{THINGS}/odd");
     let patch = |body: Value| Operation::new(Method::PATCH, &odd).with(&body);

@@ -1,4 +1,4 @@
-//! The kinds of the objects in operations.
+//! The kinds of the objects in random operations, and the bodies of these objects.
 
 use crate::random::Random;
 use crate::values::{self, Care};

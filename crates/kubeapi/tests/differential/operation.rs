@@ -9,8 +9,8 @@ use std::fmt;
 use std::sync::LazyLock;
 
 /// The placeholders in an operation: `<rv:PATH>`, `<oldrv:PATH>` and `<uid:PATH>` are the last revision, the revision
-/// before it and the uid of the object at that path; `<continue:PATH>` is the continue token of the page of that list
-/// that was read last. Another placeholder, `<run>`, is the unique word of the run.
+/// before it and the uid of the object at that path; `<continue:PATH>` is the continue token of the list at that path,
+/// from the page that was read last. Another placeholder, `<run>`, is the unique word of the run.
 static PLACES: LazyLock<Regex> =
     LazyLock::new(|| Regex::new("<(rv|oldrv|uid|continue):([^<>]*)>").unwrap());
 
@@ -111,8 +111,8 @@ impl fmt::Display for Operation {
     }
 }
 
-/// The earlier answers of one server. They fill placeholders. Also, each uid and revision that the server has chosen
-/// gets a number, so that answers of the two servers can be compared.
+/// The earlier answers of one server. The placeholders of later operations are filled from these answers. Also, each
+/// uid and revision that the server has chosen gets a number, so that answers of the two servers can be compared.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Memory {
     pub(crate) run: String,
@@ -142,8 +142,8 @@ impl Memory {
         self.next
     }
 
-    /// Gives the name that has the highest number, `last`, the number `known` of an earlier name: the two names then
-    /// count as the same. The next new name gets the number `last`.
+    /// Replaces the highest number, `last`, by `known`, the number of an earlier name: the names with these two numbers
+    /// then count as the same. The next new name gets the number `last`.
     pub(crate) fn renumber(&mut self, last: usize, known: usize) {
         self.order
             .values_mut()

@@ -8,8 +8,8 @@ use crate::signature;
 /// Largest number of runs that shrinking may take.
 const TRIES: usize = 150;
 
-/// Leaves out operations as long as the remaining ones show the difference with the signature `wanted`, and returns the
-/// remaining ones. `done` ends with the operation that showed the difference.
+/// Leaves out operations as long as the others still show the difference with the signature `wanted`, and returns the
+/// operations that remain. `done` ends with the operation that showed the difference.
 pub(crate) async fn shrink(plane: &Plane, done: &[Operation], wanted: &str) -> Vec<Operation> {
     let mut tries = 0;
     let last = done.last().map(Operation::collection).unwrap_or_default().to_owned();

@@ -107,8 +107,8 @@ fn histories(events: &Events, memory: &Memory) -> Histories {
         let object = clean["object"].clone();
         match history.last_mut().filter(|_| verb == "MODIFIED") {
             // A MODIFIED event in which only the revision has changed comes from a change of `managedFields`, which
-            // only the real server has. Merges this event with the event before it, and keeps the later revision that
-            // is not `unseen`.
+            // only the real server has. Merges this event with the event before it. The merged event has the revision
+            // of this event, except if this revision is `unseen` (see [`normalise::event`]).
             Some((_, before)) if unrevised(before) == unrevised(&object) => {
                 if object["metadata"]["resourceVersion"] != "unseen" {
                     *before = object;

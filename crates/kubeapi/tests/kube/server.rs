@@ -29,7 +29,7 @@ impl Server {
         Self::with_group(SHARED.to_owned()).await
     }
 
-    /// Returns a server with a CRD of widgets that no other test uses, so that the test may change it.
+    /// Returns a server with a CRD of widgets that no other test uses, so that the test may change the CRD.
     pub(crate) async fn alone() -> Self {
         Self::with_group(format!("{}.{SHARED}", unique())).await
     }

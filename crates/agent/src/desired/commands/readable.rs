@@ -12,8 +12,9 @@ impl Commands {
     /// unreadable lines that an unmount would run.
     ///
     /// The agent must be able to unmount every mount that it makes, so mounting requires that every line is readable.
-    /// Unmounting must not fail because of an unreadable line, which nobody may ever correct: the agent then runs its
-    /// own line instead, which is also the line for an unmount without a profile. It leaves out unreadable hooks.
+    /// Unmounting must not fail because of an unreadable line, because the line may never be corrected: the agent then
+    /// runs its own line instead, which is also the line for an unmount without a profile. The agent leaves out
+    /// unreadable hooks.
     pub(in crate::desired) fn readable(
         mut self,
         goal: Goal,

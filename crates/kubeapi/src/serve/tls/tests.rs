@@ -17,7 +17,7 @@ use tokio_rustls::client::TlsStream;
 
 /// Time after which a connection without an authenticated request is closed.
 const FIRST_REQUEST: Duration = Duration::from_secs(30);
-/// Number of bytes in flight between client and server.
+/// Size of the buffer between client and server, in bytes.
 const PIPE: usize = 4096;
 const HELLO: &str = "GET /version HTTP/1.1\r\nhost: x\r\nauthorization: Bearer TOKEN\r\n\r\n";
 

@@ -72,7 +72,7 @@ fn only_the_object_of_an_unreadable_row_is_missing() {
     assert_eq!(named, expected);
     let read: Vec<String> = state.objects.keys().map(key_text).collect();
     assert_eq!(read, ["configmaps\0n\0a", "configmaps\0n\0a\0b\0", "things.x.io\0n\0t"]);
-    // No watch can resume from a revision before the missing row.
+    // No watch can resume from an earlier revision: every client lists again, and learns what is missing.
     assert_eq!((state.revision, state.log.horizon()), (10, 10));
     assert!(state.log.since("configmaps", 9, usize::MAX).is_err());
 }
@@ -177,7 +177,7 @@ impl Files {
     }
 }
 
-/// Returns the values of the ten ConfigMaps of [`filled`]; fails when there is any other object.
+/// Returns the values of the ten ConfigMaps of [`filled`], and the number of all objects.
 pub(super) fn contents(store: &Store) -> Vec<Option<String>> {
     let count = store.shared.read().objects.len();
     let values = (0..10).map(|index| value(store, &format!("m{index}")));
@@ -236,7 +236,7 @@ fn a_killed_store_with_a_flipped_bit_is_refused_or_opens_with_unchanged_contents
     let directory = tempfile::tempdir().unwrap();
     let store = filled(directory.path());
     let expected = contents(&store);
-    // Reads the files while the store is open: a kill would leave them so.
+    // Reads the files while the store is open: a kill would leave the files in this state.
     let files = Files::read(directory.path());
     let damages = flips(&files.store);
     assert!(sweep(&files, &expected, &damages) > 10);

@@ -27,7 +27,8 @@ struct Platter {
     syncs: u32,
     cut_at: Option<u32>,
     dead: bool,
-    /// Latest acknowledged revision. It survives the power cut, so that the test fails if the store is behind it.
+    /// Latest acknowledged revision. It survives the power cut, so that the test fails if the store is behind this
+    /// revision.
     acknowledged: Option<u64>,
 }
 

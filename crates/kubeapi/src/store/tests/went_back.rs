@@ -52,7 +52,7 @@ fn a_store_that_lost_a_revision_continues_far_above_it_so_that_no_revision_is_us
     assert!(first > FAR, "{first}");
     assert!(!resumes(&store, 30) && !resumes(&store, 31) && resumes(&store, first));
     drop(store);
-    // The store skips revisions only once, also if nothing was written since.
+    // The store skips revisions only once, even if nothing was written since.
     let store = open(directory).unwrap();
     assert_eq!(revision(&store), first, "the store skips revisions only once");
     put(&store, "m0", "other").unwrap();

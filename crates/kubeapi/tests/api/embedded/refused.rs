@@ -1,5 +1,5 @@
 //! Requests that a real server and the embedded server treat differently: the embedded server refuses most of them.
-//! Each test says why no client of Warren needs the request.
+//! Most tests say what the real server does.
 
 use crate::crds::gadgets;
 use crate::exchange::{CRDS, WIDGETS};

@@ -1,4 +1,5 @@
-//! Tests that compare complete answers literally, because clients and their users read the messages.
+//! Tests that compare answers with `recorded/`, the answers of a real server. The module `contract` says which parts
+//! may differ.
 
 mod builtin;
 mod crds;

@@ -33,7 +33,7 @@ async fn requests_for_our_kinds_get_the_recorded_answers() {
                 let patch = json!({"spec": {member.as_str(): wrong}});
                 let path = format!("{path}/{name}?dryRun=All");
                 let mut answer = server.merge(&path, &patch).await;
-                // Of the answer to an accepted object, records only the warnings.
+                // If the server accepts the object, records only the warnings of the answer.
                 answer.body = if answer.code == 200 { json!(answer.warnings) } else { answer.body };
                 script.note(&format!("PATCH {name} {patch}"), &answer);
             }
