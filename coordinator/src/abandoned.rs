@@ -1,5 +1,5 @@
-//! Tears down Workflows whose `warren run` command is gone. The command renews a lease on its Workflow as long as it
-//! runs; after a SIGKILL or the loss of its host the command cannot remove the Workflow itself.
+//! Tears down Workflows whose command (`warren run` or `warren persistent create`) is gone. The command renews a lease
+//! on its Workflow as long as it runs; after a SIGKILL or the loss of its host it cannot remove the Workflow itself.
 
 use std::collections::BTreeSet;
 use std::pin::pin;
@@ -19,15 +19,14 @@ use tokio::time::sleep;
 use workload::lease::{LABEL, Watched};
 use workload::{Flow, Progress, Refused, progress};
 
-/// Interval between two reads of the leases. A short interval costs little, because there are few leases: only a
-/// `warren run` command holds one.
+/// Interval between two reads of the leases. A short interval costs little, because few Workflows have a lease.
 const READ_INTERVAL: Duration = Duration::from_secs(10);
 /// Longest gap between two reads of a lease that counts towards the lease's expiry. After a longer gap the expiry clock
 /// starts again: the API may have been unreachable for the command too.
 const LONGEST_GAP: Duration = Duration::from_secs(40);
 
-/// Reads all leases periodically, for ever. While no Workflow carries a lease, this task sends no request
-/// and runs no timer.
+/// Removes, for ever, the Workflows whose lease has expired. While no Workflow carries a lease, this task only watches
+/// Workflows, and runs no timer.
 pub(crate) async fn remove_abandoned(client: Client) {
     let (has_leases, leases) = channel(false);
     tokio::join!(watch_leases(client.clone(), has_leases), check_leases(client, leases));

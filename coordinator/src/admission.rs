@@ -25,8 +25,8 @@ pub(crate) struct Change<'a> {
     pub(crate) resource: &'a str,
     pub(crate) subresource: Option<&'a str>,
     /// The client that makes the change: on a cluster, the uid of the pod that the client's token is bound to; with the
-    /// embedded API, the name of the user. A claim on a ContainerRun names the coordinator that works on the run, also
-    /// by this uid or user name.
+    /// embedded API, the name of the user. A claim on a ContainerRun identifies the coordinator that works on the run
+    /// by the same uid or user name.
     pub(crate) caller: Option<&'a str>,
     /// The stored object; `None` when the change creates it.
     pub(crate) old: Option<&'a Value>,

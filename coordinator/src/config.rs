@@ -30,7 +30,7 @@ pub struct Tls {
     pub key: PathBuf,
     /// Certificates of the authorities that sign the nodes' certificates.
     pub authority: PathBuf,
-    /// Names of certificates whose holders may list all nodes of the system.
+    /// Names of operators' certificates, whose holders may list all nodes and act for every user.
     pub operators: Vec<String>,
 }
 
@@ -48,13 +48,13 @@ pub struct Config {
     pub tls: Option<Tls>,
     /// Address of the listener for probes and metrics.
     pub http: Option<SocketAddr>,
-    /// Listener of the validating webhook, which a cluster's API server calls before it stores an object.
+    /// Listener of the admission webhooks, which a cluster's API server calls before it stores an object.
     pub webhook: Option<Webhook>,
     /// The settings of the workflow engine; `None` where it does not run.
     pub workflows: Option<Settings>,
 }
 
-/// Address and PEM files of the validating webhook.
+/// Address and PEM files of the admission webhooks' listener.
 #[derive(Clone, Debug)]
 pub struct Webhook {
     pub listen: SocketAddr,

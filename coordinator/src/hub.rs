@@ -1,6 +1,7 @@
 //! Connects the nodes' sessions with the roster and the exchange, and checks what each session may send.
 //!
-//! The [`Exchange`] decides what to send to nodes and what to write to the API.
+//! The [`Roster`] lists the nodes and their newest sessions. The [`Exchange`] decides what to send to nodes and what to
+//! write to the API.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};

@@ -65,7 +65,8 @@ impl Peer {
         }
     }
 
-    /// Checks that the caller may list all nodes of the system.
+    /// Checks that the caller is an operator: a local caller, or the holder of a certificate whose name is in
+    /// `operators`.
     pub(crate) fn check_operator(&self, operators: &[String]) -> Result<(), Status> {
         match self {
             Self::Local { .. } => Ok(()),

@@ -82,7 +82,7 @@ pub(crate) enum RejectedHello {
 }
 
 impl Roster {
-    /// Opens a session, which replaces the node's previous one. Returns its number.
+    /// Opens a session, which replaces the node's previous session. Returns the new session's number.
     pub(crate) fn hello(&mut self, hello: Hello, now: i64) -> Result<u64, RejectedHello> {
         if hello.node.is_empty() {
             return Err(RejectedHello::NoName);

@@ -173,8 +173,7 @@ impl Workloads for WorkloadsService {
     ) -> Result<Response<CheckResponse>, Status> {
         Caller::identify(&Peer::identify(&request)?, &self.managers)?;
         let directives = request::directives(&request.into_inner().directives)?;
-        // `Check` accepts every directive until the engine has read the site's rules; `Create` checks the directives
-        // again.
+        // Until the engine has read the site's rules, `Check` tests only the syntax; `Create` checks again.
         if let Some(rules) = self.rules.get() {
             let checked = directive::check::submitted(&directives, &rules);
             checked.map_err(|problems| Status::invalid_argument(problems.to_string()))?;

@@ -53,7 +53,7 @@ impl Kinds {
         let wanted = name.to_lowercase();
         let mut found: Vec<&Kind> = Vec::new();
         for kind in self.0.iter().filter(|kind| kind.names.contains(&wanted)) {
-            // The versions of a kind come in the order the API prefers.
+            // The versions of a kind come in the order that the API prefers.
             if !found.iter().any(|known| known.resource.group == kind.resource.group) {
                 found.push(kind);
             }
@@ -83,7 +83,7 @@ impl Kinds {
         })
     }
 
-    /// Returns the kind of an object with these types.
+    /// Returns the kind of objects with this `apiVersion` and `kind`.
     pub(crate) fn find_by_type(&self, api_version: &str, kind: &str) -> Option<&Kind> {
         self.0
             .iter()

@@ -20,9 +20,9 @@ const LIMIT: u64 = 3 << 20;
 pub(crate) struct Document {
     /// The object's place, such as `mounts.yaml, document 2`.
     pub place: String,
-    /// The object's types and metadata.
+    /// The object, with parsed `apiVersion`, `kind` and metadata.
     pub object: DynamicObject,
-    /// The whole object, with unknown fields.
+    /// The object as in the file.
     pub value: Value,
 }
 

@@ -1,4 +1,4 @@
-//! Shortens the message of every gRPC error, and removes control characters. A gRPC client rejects an answer whose
+//! Shortens the message of every gRPC error, and escapes control characters. A gRPC client rejects an answer whose
 //! headers exceed 16 KiB, and would report the coordinator as unreachable.
 
 use tonic::Status;

@@ -27,7 +27,6 @@ pub(super) async fn read(client: &Client) -> Result<CapacityResponse, Status> {
     let storages = list_readable(client.clone(), Some(STORAGE_NAMESPACE), &params).await;
     let storages = storages.map_err(failed("Storages"))?;
     let nodes = list_readable(client.clone(), None, &params).await.map_err(failed("NnfNodes"))?;
-    // A rabbit whose object cannot be read is skipped.
     storages.unreadable.iter().chain(&nodes.unreadable).for_each(|text| log::warn!("{text}"));
     Ok(sum(&storages.items, &nodes.items))
 }

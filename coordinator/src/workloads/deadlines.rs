@@ -156,7 +156,7 @@ impl Record {
             if current == Some(&WorkflowState::Teardown) {
                 return Some(DeadlineEnd::Abandoned);
             }
-            // The Workflow has gone on to a later state. It reached this state before the later state was requested.
+            // The Workflow is in a later state. Counts `state` as reached when that later state was requested.
             let next_request = status.and_then(|status| status.desired_state_change.as_ref());
             return met_or_missed(next_request.map_or(now, |moment| moment.0));
         }

@@ -139,7 +139,7 @@ impl Job {
                 workflow = self.get().await?;
                 continue;
             };
-            // A write for one of the following states must keep the deadline.
+            // The writes for later states on the way to `target` must keep this deadline.
             limit.renew = false;
             workflow = written;
             if record.due > Timestamp::now() && !limit.waits {
@@ -160,8 +160,8 @@ impl Job {
         }
     }
 
-    /// Requests a state and writes its deadline, in one patch of the version `workflow` that the caller has read.
-    /// Returns `None`, and changes nothing, if the Workflow has changed since.
+    /// Requests `state`, if any, and writes the deadline of `target`, in one patch of the version `workflow` that the
+    /// caller has read. Returns `None`, and changes nothing, if the Workflow has changed since.
     async fn request(
         &self,
         workflow: &Workflow,

@@ -22,7 +22,7 @@ const NODES: usize = 1 << 17;
 /// Longest reason for an abort, in bytes.
 const REASON: usize = 256;
 
-/// The namespace of all Workflows.
+/// The Kubernetes namespace of all jobs' Workflows.
 pub(super) const NAMESPACE: &str = "default";
 
 /// Checks a job's id, and returns it with the name of the job's Workflow.

@@ -57,7 +57,7 @@ impl Tolerance {
         self.lost.iter().map(to_proto).collect()
     }
 
-    /// Returns whether a compute was lost in Setup: it has no storage, and is not in the job's Computes any more.
+    /// Returns whether a compute was lost in Setup. Such a compute has no storage, and is removed from the Computes.
     pub(super) fn is_left_out(&self, node: &str) -> bool {
         self.lost.iter().any(|lost| lost.node == node && lost.state == WorkflowState::Setup)
     }

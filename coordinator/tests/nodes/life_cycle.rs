@@ -175,7 +175,7 @@ async fn an_object_is_sent_without_its_missing_profile_and_again_once_the_profil
 }
 
 #[tokio::test]
-async fn fifty_objects_at_once_are_all_sent_and_written() {
+async fn fifty_objects_at_once_are_all_sent_and_their_reports_are_stored() {
     let directory = tempfile::tempdir().unwrap();
     let (coordinator, mut agent) = with_agent(&directory).await;
     for index in 0..50 {

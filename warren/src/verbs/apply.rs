@@ -19,7 +19,7 @@ use crate::manifest::{self, Document};
 use nodeclient::Exit;
 use nodeclient::Output;
 
-/// Longest time that the coordinator takes to create all namespaces of a new SystemConfiguration.
+/// Longest time that the coordinator may take to create all namespaces of a new SystemConfiguration.
 const NAMESPACE_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Metadata fields that only the server sets.

@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn node_containers_are_a_line_with_the_agents_reason() {
+    fn a_node_containers_is_a_line_with_the_agents_reason() {
         let run: NodeContainers = from_value(json!({
             "metadata": {"name": "default-w-1", "namespace": "r", "labels": {"nnf.cray.hpe.com/container": "w"},
                 "creationTimestamp": "2026-01-01T00:00:00Z"},
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_is_a_line_with_the_reason_of_its_latest_pod() {
+    fn a_job_is_a_line_with_the_reason_of_its_own_pod() {
         let labels = json!({"nnf.cray.hpe.com/container": "w"});
         let job: Job = from_value(json!({
             "metadata": {"name": "w-r", "labels": labels, "creationTimestamp": "2026-01-01T00:00:00Z"},

@@ -1,5 +1,5 @@
 //! Prints the logs of a workflow's containers, which the rabbits keep until Teardown. Without Kubernetes, the last
-//! 8 KiB of each log are in the status of NodeContainers; the agents update it for running containers on request.
+//! 8 KiB of each log are in the status of NodeContainers; on request, the agents update the logs of running containers.
 
 mod refresh;
 

@@ -1,4 +1,4 @@
-//! Lists the data movements of workflows. Each line has progress, and the reason of a wait or the result.
+//! Lists the data movements of workflows, one per line: its progress, and the reason why it waits, or its result.
 
 use api::{NnfDataMovement, names::label};
 use apiclient::list_readable;

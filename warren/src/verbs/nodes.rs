@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use nodeclient::Exit;
 use nodeclient::Output;
 
-/// Largest accepted answer in bytes: thousands of nodes, each with its problems.
+/// Largest accepted answer in bytes: thousands of nodes, each with its health message.
 const LARGEST_ANSWER: usize = 64 << 20;
 const HEADER: [&str; 8] =
     ["NODE", "ROLE", "RABBIT", "INDEX", "CONNECTED", "SINCE", "HEALTH", "MESSAGE"];

@@ -123,7 +123,8 @@ struct Summary {
     kind: String,
     user: i64,
     state: String,
-    /// Users, as `<workflow>-<index>` of the directive; for a management target, the Servers of its file systems.
+    /// Workflows that use the storage, each as `<workflow>-<index of its directive>`; for a management target, the
+    /// Servers of its file systems.
     consumers: Vec<String>,
     error: Option<String>,
 }

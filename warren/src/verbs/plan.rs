@@ -21,7 +21,7 @@ use nodeclient::{Output, channel_over_unix};
 const REMEDY: &str = "start the agent with `systemctl start warren-clientmount-agent`, or name its socket with --agent";
 
 /// Uid for an object that the API does not have. Nodes use the uid only as a key of their
-/// records: mounts, trees, hooks.
+/// records: mounts, index trees, hooks.
 const NO_UID: &str = "00000000-0000-0000-0000-000000000000";
 /// Longest time to wait for the API. A plan needs no API if the files contain its profile.
 const API_TIMEOUT: Duration = Duration::from_secs(5);

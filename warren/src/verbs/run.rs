@@ -197,7 +197,7 @@ fn update(record: &Record, change: impl FnOnce(&mut Recorder)) {
     change(&mut record.lock().unwrap_or_else(PoisonError::into_inner));
 }
 
-/// Starts tasks that record the states of the workflow and its nodes, until dropped.
+/// Starts tasks that record the states of the workflow and its nodes until the returned set is dropped.
 fn start_watches(life: &Life, record: &Record) -> JoinSet<()> {
     let mut watches = JoinSet::new();
     watches.spawn(record_states(life.drive.clone(), record.clone()));

@@ -66,8 +66,8 @@ pub(crate) async fn run(server: &ServerArgs, args: &Wait, output: Output) -> Res
 /// Waits until the condition holds for all objects, and returns their number.
 ///
 /// # Errors
-/// `Retryable` after the timeout, with the objects that do not meet the condition; a fault if an object has a fatal
-/// error.
+/// `Retryable` after the timeout, with the objects that do not meet the condition; another exit status if an object has
+/// a fatal error.
 pub(crate) async fn wait_until(
     client: &Client,
     targets: &[Target],

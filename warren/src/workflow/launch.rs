@@ -1,5 +1,5 @@
-//! Starts a job's command on its computes: through the site's launcher, or on this host. Only
-//! this file starts programs.
+//! Starts a job's command on its computes: through the site's launcher, or on this host. In this
+//! crate, only this file starts programs.
 
 mod descendants;
 

@@ -33,8 +33,8 @@ impl Renewal {
     }
 }
 
-/// Renews every minute. When the user stops the command (Ctrl-Z), sets a lease without an end,
-/// until the command continues.
+/// Renews the lease every minute. When the user stops the command (Ctrl-Z), writes a lease that does not expire until
+/// the command continues.
 async fn renew(flow: Flow, uid: Option<String>) {
     let Ok(mut stops) = signal(SignalKind::from_raw(Signal::SIGTSTP as i32)) else { return };
     let mut lease = FIRST;

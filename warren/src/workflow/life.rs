@@ -196,8 +196,7 @@ pub(crate) fn combine<T>(
     }
 }
 
-/// Refuses to change the computes once storage was made for them. If no computes were named before Setup, they may
-/// be named until PreRun.
+/// Refuses to change the computes once storage was made for them. Computes may still be named if none was named before.
 fn check_may_change(workflow: &Workflow, computes: &Computes) -> Result<(), Failure> {
     let names: Vec<&str> = computes.names().collect();
     let later = WorkflowState::ORDER.iter().skip_while(|state| **state != WorkflowState::DataIn);

@@ -99,7 +99,7 @@ impl Recorder {
         self.put(subject, now, is_done.then_some(now), outcome(is_done, is_error));
     }
 
-    /// Begins a row for the subject, or updates the subject's open row; an end that is set is kept.
+    /// Begins a row for the subject, or updates the subject's open row, and keeps an end that is already set.
     fn put(
         &mut self,
         subject: Subject,

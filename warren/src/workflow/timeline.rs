@@ -2,7 +2,7 @@
 //! recorded while the workflow runs ([`super::recorder`]).
 //!
 //! The objects keep only some times: the end of each directive's share (the part of a state that one directive takes),
-//! and begin and end of the last state. If a begin is not recorded, the row gets the end of the state before as its
+//! and begin and end of the last state. If a begin is not recorded, the row gets the end of the previous state as its
 //! begin, and a mark. [`nodes`] documents the times of nodes.
 
 mod gantt;
@@ -34,7 +34,7 @@ pub(crate) struct Row {
     pub state: String,
     pub subject: Subject,
     pub begin: Timestamp,
-    /// Whether `begin` is the end of the state before, because the begin was not recorded.
+    /// Whether `begin` is the end of the previous state, because the begin was not recorded.
     pub begin_is_taken: bool,
     /// The end; `None` while the state or the work lasts, or if the end is unknown.
     pub end: Option<Timestamp>,

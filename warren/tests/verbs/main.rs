@@ -1,4 +1,4 @@
-//! The real binary against a real coordinator.
+//! Tests of the real binary with a real coordinator.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

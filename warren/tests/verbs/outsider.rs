@@ -33,7 +33,7 @@ fn a_user_other_than_root_is_refused_even_if_the_sockets_mode_permits_the_connec
     for (socket, verb) in
         [("api.sock", &["get", "clientmounts", "-A"][..]), ("coordinator.sock", &["nodes"])]
     {
-        // The server closes the connection, or the kernel refuses it.
+        // With mode 0666 the server closes the connection; with mode 0600 the kernel refuses it.
         for mode in [0o666, 0o600] {
             let assert = as_nobody(socket, mode, verb).assert().code(7);
             let stderr = String::from_utf8(assert.get_output().stderr.clone()).unwrap();

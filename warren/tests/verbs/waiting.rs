@@ -20,7 +20,7 @@ fn set_status(here: &StandaloneCoordinator, status: &serde_json::Value) {
 }
 
 #[test]
-fn wait_ends_when_the_condition_holds() {
+fn wait_ends_at_once_if_the_condition_holds_already() {
     let here = StandaloneCoordinator::with_mount();
     set_status(&here, &json!({"mounts": [{"state": "mounted", "ready": true}], "allReady": true}));
     let done = here.output(&["wait", OBJECT, "-n", "compute-1", "--for", "mounted"]);
@@ -104,7 +104,7 @@ fn a_fatal_error_ends_the_wait_early() {
 }
 
 #[test]
-fn a_wait_for_a_state_that_is_not_desired_is_reported() {
+fn the_timeout_of_a_wait_names_a_desired_state_that_contradicts_the_condition() {
     let here = StandaloneCoordinator::with_mount();
     let file = here.file("unmounted.yaml", &[mount("job", "unmounted")]);
     here.warren(&["apply", "-f", &file]).assert().success();

@@ -60,7 +60,7 @@ fn run_makes_storage_and_runs_the_command_and_removes_the_storage() {
 }
 
 #[test]
-fn a_launcher_starts_the_command_on_each_node() {
+fn a_launcher_line_with_node_starts_the_command_once_for_each_node() {
     let (here, _centre) = site();
     let assert = here
         .warren(&[
@@ -304,7 +304,7 @@ fn purge_without_yes_only_shows_its_plan() {
 }
 
 #[test]
-fn persistent_storage_is_made_by_a_separate_workflow() {
+fn persistent_create_and_destroy_leave_no_workflow_and_keep_storage_in_use() {
     let (here, _centre) = site();
     here.warren(&[
         "persistent",

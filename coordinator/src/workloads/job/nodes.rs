@@ -19,7 +19,7 @@ use crate::workloads::tolerance::Tolerance;
 const COMPUTES_DEADLINE: Duration = Duration::from_secs(10);
 
 impl Job {
-    /// Writes the job's nodes into its Computes. Fails if the Computes name other nodes already.
+    /// Writes the job's nodes into its Computes. Fails if the Computes already names other nodes.
     pub(super) async fn fill_computes(
         &self,
         workflow: &Workflow,

@@ -8,7 +8,7 @@ use serde_json::Value;
 pub(super) struct Columns {
     wide: bool,
     namespaces: bool,
-    /// Name and priority of each column, from the server; a watch sends them only once.
+    /// Name and priority of each column, from the server; a watch sends the columns only once.
     definitions: Vec<(String, i64)>,
 }
 

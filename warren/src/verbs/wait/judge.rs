@@ -54,7 +54,7 @@ fn is_met(object: &DynamicObject, condition: Condition) -> bool {
     }
 }
 
-/// Returns whether all mounts of a ClientMount are in this state. The workflow engine judges by the same function.
+/// Returns whether all mounts of a ClientMount are in this state. The workflow engine also calls `has_reached`.
 fn mounts_are(object: &DynamicObject, state: &str) -> bool {
     let count = object.data.pointer("/spec/mounts").and_then(Value::as_array).map_or(0, Vec::len);
     let status = object.data.get("status").map(ClientMountStatus::deserialize);

@@ -29,7 +29,7 @@ pub(super) async fn run(client: Client, args: &Purge, output: Output) -> Result<
     let mut taken: Vec<Step> = Vec::new();
     loop {
         let objects = gather(&purger.client, &target.namespace, &target.name).await?;
-        // A step that changed nothing is not repeated.
+        // Skips a step that was taken already: it is still in the plan because it had no effect.
         let next = plan(&objects, args.force).into_iter().find(|step| !taken.contains(step));
         let Some(step) = next else { break };
         output.note(&step.to_string());

@@ -95,7 +95,7 @@ fn node_work_seen_before_its_state_is_assigned_to_that_state() {
 }
 
 #[test]
-fn an_object_seen_again_begins_no_new_row() {
+fn an_object_whose_work_was_done_before_it_was_seen_has_no_row() {
     let mut record = Recorder::default();
     record.workflow(&workflow("PreRun", 1, None));
     for second in 2..5 {

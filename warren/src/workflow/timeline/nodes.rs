@@ -15,7 +15,7 @@ use workload::Objects;
 
 use super::{Outcome, Row, Subject, outcome};
 
-/// Returns rows for all nodes that have objects. `states` has the rows of states.
+/// Returns rows for all nodes that have objects. `states` has the rows of states and directives.
 pub(super) fn rows(objects: &Objects, workflow: &Workflow, states: &[Row]) -> Vec<Row> {
     let past = Past { workflow, states };
     let storages = objects.of_kind::<NnfNodeStorage>("NnfNodeStorage");

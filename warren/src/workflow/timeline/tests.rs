@@ -34,7 +34,7 @@ fn in_setup() -> Timeline {
 }
 
 #[test]
-fn recorded_times_come_from_the_objects() {
+fn a_row_has_the_times_of_the_status_and_a_mark_if_its_begin_is_not_recorded() {
     let timeline = in_setup();
     let rows: Vec<_> = timeline
         .rows
@@ -162,7 +162,7 @@ fn without_managed_fields_the_work_of_nodes_ends_with_their_directives_share() {
         mount("c1", created(6), "mounted", "mounted"),
         mount("c2", created(6), "mounted", "unmounted"),
     ];
-    // Work that is done before its directive's share has no known end.
+    // Work that is done before its directive's share has no known end, and so no row.
     assert_eq!(
         node_rows("PreRun", others),
         ["Setup  r make storage 0 ≤ 2.00 s", "PreRun  c2 mount 0 lasts",]
@@ -175,7 +175,7 @@ fn without_managed_fields_the_work_of_nodes_ends_with_their_directives_share() {
 }
 
 #[test]
-fn rows_without_an_end_and_failed_rows_are_marked() {
+fn a_state_with_an_error_has_failed_and_a_directive_without_an_end_lasts() {
     let status = json!({"state": "Setup", "ready": false, "status": "Error", "desiredStateChange": at(2, 0),
         "drivers": [driver("Proposal", Some(at(1, 0))), driver("Setup", None)]});
     let timeline = Timeline::from_objects(&objects(status)).unwrap();
@@ -204,14 +204,14 @@ fn an_image_is_xml_with_a_bar_for_each_row() {
 }
 
 #[test]
-fn an_empty_timeline_is_empty() {
+fn without_rows_the_chart_is_empty_and_the_image_is_complete() {
     let nothing = Timeline { workflow: "w".to_owned(), rows: Vec::new() };
     assert_eq!(gantt(&nothing, moment(0, 0)), "");
     assert!(svg(&nothing, moment(0, 0)).ends_with("</svg>\n"));
 }
 
 #[test]
-fn a_duration_has_at_most_three_significant_digits_below_a_minute() {
+fn a_duration_is_shown_in_ms_or_from_one_second_on_in_s_with_two_decimals() {
     let format = |micros: i64| {
         format_duration(
             moment(0, 0),
