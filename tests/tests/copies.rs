@@ -1,8 +1,8 @@
 //! Tests of `copy_in` and `copy_out` with all programs, on real loop devices and a real XFS.
 
 use std::{
-    fs,
-    os::unix::fs::{MetadataExt, chown},
+    fs::{self, Permissions},
+    os::unix::fs::{MetadataExt, PermissionsExt, chown},
     path::Path,
 };
 
@@ -30,6 +30,15 @@ fn prepare(site: &Path, user: u32) -> anyhow::Result<()> {
     chown(site.join("results"), Some(user), Some(user)).context("give the results to the user")
 }
 
+/// Creates the workflow, and makes its storage.
+fn set_up(flow: &mut Flow, directives: &[String]) -> anyhow::Result<()> {
+    flow.create(&directives.iter().map(String::as_str).collect::<Vec<_>>())?;
+    flow.wait("Proposal", "Completed")?;
+    flow.fill_computes()?;
+    flow.reach("Setup")?;
+    Ok(())
+}
+
 fn storage_path(workflow: &Value) -> anyhow::Result<&str> {
     workflow["status"]["env"]["DW_JOB_scratch"].as_str().context("DW_JOB_scratch")
 }
@@ -43,10 +52,7 @@ fn the_directives_of_the_page_copy_data_in_and_results_out() -> anyhow::Result<(
     let site = flow.fixture.run.cluster.global();
     prepare(&site, flow.user)?;
     let directives = documented_directives(&site)?;
-    flow.create(&directives.iter().map(String::as_str).collect::<Vec<_>>())?;
-    flow.wait("Proposal", "Completed")?;
-    flow.fill_computes()?;
-    flow.reach("Setup")?;
+    set_up(&mut flow, &directives)?;
     flow.reach("DataIn")?;
     let workflow = flow.reach("PreRun")?;
     let path = storage_path(&workflow)?;
@@ -79,10 +85,7 @@ fn a_results_directory_of_another_user_fails_dataout_and_keeps_the_storage() -> 
     let site = flow.fixture.run.cluster.global();
     prepare(&site, flow.user + 1)?;
     let directives = documented_directives(&site)?;
-    flow.create(&directives.iter().map(String::as_str).collect::<Vec<_>>())?;
-    flow.wait("Proposal", "Completed")?;
-    flow.fill_computes()?;
-    flow.reach("Setup")?;
+    set_up(&mut flow, &directives)?;
     flow.reach("DataIn")?;
     let workflow = flow.reach("PreRun")?;
     let path = storage_path(&workflow)?;
@@ -113,14 +116,16 @@ fn a_cancelled_copy_ends_and_fails_its_state() -> anyhow::Result<()> {
     prepare(&site, flow.user)?;
     fs::write(site.join("input/large"), vec![1; 8 << 20])?;
     let directives = documented_directives(&site)?;
-    flow.create(&directives.iter().map(String::as_str).collect::<Vec<_>>())?;
-    flow.wait("Proposal", "Completed")?;
-    flow.fill_computes()?;
-    flow.reach("Setup")?;
+    set_up(&mut flow, &directives)?;
     flow.request_state("DataIn")?;
     until("the copy to run", patience(), || {
         let shown = flow.fixture.run.prints(&["movements", "slow"])?;
         ensure!(shown.contains("Running"), "not yet: {shown}");
+        let workflow = flow.workflow()?;
+        let message = workflow["status"]["message"].as_str().unwrap_or_default();
+        let is_whole = message.contains("copies on rabbit-1: ")
+            && message.contains(" of 8.0 MiB, 0 of 1 ended");
+        ensure!(is_whole && message.contains(" left"), "not yet: {message}");
         Ok(())
     })?;
     flow.fixture.run.warren(&["movements", "cancel", "slow"])?;
@@ -131,5 +136,88 @@ fn a_cancelled_copy_ends_and_fails_its_state() -> anyhow::Result<()> {
     );
     flow.reach("Teardown")?;
     flow.delete()?;
+    flow.end()
+}
+
+#[test]
+fn files_that_the_user_may_not_read_fail_datain_and_are_listed() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let mut flow = Flow::new(1, "secret")?;
+    let site = flow.fixture.run.cluster.global();
+    prepare(&site, flow.user)?;
+    for name in ["a", "deep/b"] {
+        fs::set_permissions(site.join("input").join(name), Permissions::from_mode(0o600))?;
+    }
+    set_up(&mut flow, &documented_directives(&site)?)?;
+    flow.request_state("DataIn")?;
+    let failed = flow.wait("DataIn", "Error")?;
+    let message = failed["status"]["message"].to_string();
+    ensure!(message.contains("2 files or directories were not copied"), "{message}");
+    let shown = flow.fixture.run.prints(&["movements", "secret", "--failed"])?;
+    for name in ["a", "deep/b"] {
+        let is_listed = |line: &str| {
+            line.contains(&format!("   {name} ")) && line.contains("Permission denied")
+        };
+        ensure!(shown.lines().any(is_listed), "{name} is missing in: {shown}");
+    }
+    flow.reach("Teardown")?;
+    flow.delete()?;
+    flow.end()
+}
+
+/// Makes the storage of a workflow, and brings the workflow to Teardown. `on_computes` runs in PreRun.
+fn live(
+    flow: &mut Flow,
+    name: &str,
+    directives: &[&str],
+    on_computes: impl Fn(&Flow, &Value) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    flow.next(name);
+    set_up(flow, &directives.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>())?;
+    flow.reach("DataIn")?;
+    let workflow = flow.reach("PreRun")?;
+    on_computes(flow, &workflow)?;
+    for state in ["PostRun", "DataOut", "Teardown"] {
+        flow.reach(state)?;
+    }
+    flow.leave()
+}
+
+#[test]
+fn jobs_exchange_data_by_persistent_storage() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let mut flow = Flow::new(1, "make")?;
+    let site = flow.fixture.run.cluster.global();
+    prepare(&site, flow.user)?;
+    let nothing = |_: &Flow, _: &Value| Ok(());
+    let kept = "#DW persistentdw name=kept";
+    let create = "#DW create_persistent type=xfs capacity=320MiB name=kept";
+    live(&mut flow, "make", &[create], nothing)?;
+    let fill =
+        format!("#DW copy_in source={}/input/ destination=$DW_PERSISTENT_kept/", site.display());
+    live(&mut flow, "fill", &[kept, &fill], |flow, workflow| {
+        let path = workflow["status"]["env"]["DW_PERSISTENT_kept"].as_str().context("its path")?;
+        let found = flow.run_on("compute-1", &format!("cat {path}/a {path}/deep/b"))?;
+        ensure!(found == "firstsecond", "{found:?}");
+        Ok(())
+    })?;
+    let scratch = "#DW jobdw type=xfs capacity=320MiB name=scratch";
+    let take = "#DW copy_in source=$DW_PERSISTENT_kept/deep destination=$DW_JOB_scratch/";
+    let out = format!(
+        "#DW copy_out source=$DW_PERSISTENT_kept/a destination={}/results/",
+        site.display()
+    );
+    live(&mut flow, "take", &[kept, scratch, take, &out], |flow, workflow| {
+        let found = flow.run_on("compute-1", &format!("cat {}/deep/b", storage_path(workflow)?))?;
+        ensure!(found == "second", "{found:?}");
+        Ok(())
+    })?;
+    ensure!(fs::read_to_string(site.join("results/rabbit-1-0/a"))? == "first");
+    live(&mut flow, "end", &["#DW destroy_persistent name=kept"], nothing)?;
+    flow.nothing_is_left()?;
     flow.end()
 }

@@ -252,6 +252,9 @@ pub(crate) struct Movements {
     /// Keep running, and print each movement again when it changes
     #[arg(short, long)]
     pub watch: bool,
+    /// Show the files that were not copied, of each failed movement the first hundred or so
+    #[arg(long, conflicts_with = "watch")]
+    pub failed: bool,
 }
 
 #[derive(Debug, Subcommand)]

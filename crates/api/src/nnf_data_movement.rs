@@ -151,6 +151,25 @@ pub struct NnfDataMovementStatus {
     /// Error of the movement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<crate::ResourceError>,
+    /// The first files that were not copied. The sites' CRDs lack this field.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<DataMovementFailure>,
+}
+
+/// A file or directory that was not copied.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DataMovementFailure {
+    /// Path in the source. Bytes that are not UTF-8 are replaced.
+    pub path: String,
+    /// The operation that failed, such as `open`.
+    pub action: String,
+    /// Number of the error (errno(3)), when a system call failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::int32")]
+    pub errno: Option<i32>,
+    /// Reason of the failure.
+    pub error: String,
 }
 
 fn is_zero(number: &i64) -> bool {
@@ -202,4 +221,16 @@ pub struct DataMovementProgress {
     /// Mean rate, such as `800 MiB/s`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub rate: String,
+    /// Bytes of data that were copied, holes not counted. The sites' CRDs lack this field and the next two.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::int")]
+    pub bytes: Option<i64>,
+    /// Bytes of data of the source, holes not counted; absent until they are counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::int")]
+    pub total_bytes: Option<i64>,
+    /// Mean rate in bytes per second; absent until it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::int")]
+    pub bytes_per_second: Option<i64>,
 }

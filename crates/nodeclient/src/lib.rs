@@ -9,6 +9,7 @@ mod exit;
 mod failure;
 mod output;
 mod process;
+mod progress;
 mod result;
 mod verb;
 
@@ -17,4 +18,5 @@ pub use exit::{EXIT_STATUS_HELP, Exit};
 pub use failure::Failure;
 pub use output::Output;
 pub use process::{run_to_end, run_to_exit};
+pub use progress::WaitProgress;
 pub use verb::{OnTimeout, SOCKET, Verb, seconds_or_units};

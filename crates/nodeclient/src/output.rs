@@ -89,6 +89,11 @@ impl Output {
         }
     }
 
+    /// Returns true if progress may redraw a line: standard error is a terminal, and the output is not JSON.
+    pub fn has_bars(self) -> bool {
+        self.progress && !self.json
+    }
+
     /// Prints a note to standard error.
     pub fn note(self, line: &str) {
         self.say("note", line);

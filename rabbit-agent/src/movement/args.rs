@@ -38,6 +38,10 @@ pub struct MovementArgs {
     /// How many bytes each data movement copies in a second, e.g. 500MiB; without it as many as it can
     #[arg(long, env = "WARREN_MOVEMENT_RATE", value_name = "SIZE", value_parser = rate)]
     movement_rate: Option<ByteSize>,
+
+    /// How many bytes all data movements of this rabbit copy together in a second; running movements share them equally
+    #[arg(long, env = "WARREN_MOVEMENT_TOTAL_RATE", value_name = "SIZE", value_parser = rate)]
+    movement_total_rate: Option<ByteSize>,
 }
 
 fn rate(text: &str) -> Result<ByteSize, String> {
@@ -58,6 +62,8 @@ pub struct MovementConfig {
     pub threads: u16,
     /// Maximum bytes per second of each movement; `None` for no limit.
     pub rate: Option<u64>,
+    /// Maximum bytes per second of all movements together; `None` for no limit.
+    pub total_rate: Option<u64>,
     /// Size of a block in bytes.
     pub block: u64,
     /// How long a cancelled copy may take to end before the agent kills it.
@@ -68,6 +74,16 @@ pub struct MovementConfig {
     pub state: PathBuf,
 }
 
+impl MovementConfig {
+    /// Returns the maximum bytes per second of each movement while `copies` of them run.
+    #[must_use]
+    pub fn rate_of_each(&self, copies: usize) -> Option<u64> {
+        let copies = u64::try_from(copies).unwrap_or(u64::MAX).max(1);
+        let share = self.total_rate.map(|total| (total / copies).max(1));
+        self.rate.into_iter().chain(share).min()
+    }
+}
+
 impl MovementArgs {
     /// Returns the configuration of an agent with this state directory.
     pub(crate) fn config(self, state: &Path) -> MovementConfig {
@@ -76,6 +92,7 @@ impl MovementArgs {
             at_once: usize::from(self.movements_at_once),
             threads: self.movement_threads,
             rate: self.movement_rate.map(|rate| rate.as_u64()),
+            total_rate: self.movement_total_rate.map(|rate| rate.as_u64()),
             block: BLOCK,
             grace: GRACE,
             clean: CLEAN,

@@ -177,6 +177,7 @@ impl Movers {
             entry.set_started(starts + 1);
             table.served.retain(|user| *user != owner.user);
             table.served.push_back(owner.user);
+            table.share_rate(&self.config);
         }
         Ok(true)
     }
@@ -273,6 +274,20 @@ impl Movers {
 impl Table {
     fn running(&mut self, uid: ObjectUid) -> Option<&mut Running> {
         self.entries.get_mut(&uid)?.running.as_mut()
+    }
+
+    /// Divides the rate of the rabbit among the running copies.
+    fn share_rate(&mut self, config: &MovementConfig) {
+        if config.total_rate.is_none() {
+            return;
+        }
+        let copies = self.entries.values().filter(|entry| entry.is_copying()).count();
+        let rate = Change::Rate(config.rate_of_each(copies));
+        let line = serde_json::to_string(&rate).unwrap_or_default();
+        for entry in self.entries.values().filter(|entry| entry.is_copying()) {
+            // A copy that has just ended takes no line.
+            let _ = entry.running.as_ref().map(|running| running.worker.write_line(&line));
+        }
     }
 
     fn has_turn(&self, uid: ObjectUid, waiting: &[Waiting], at_once: usize) -> bool {

@@ -84,7 +84,7 @@ async fn finish_invalid(
     let failure = Failure::input(why.clone());
     pass.add_failure(object, &failure);
     let error = context.resource_error(&failure, "");
-    let finish = Finish { verdict: DataMovementVerdict::Invalid, message: why };
+    let finish = Finish::new(DataMovementVerdict::Invalid, why);
     let before = object.status.clone().unwrap_or_default();
     let status = report::finished(&before, &finish, None, (Timestamp::now(), 0), Some(error));
     pass.report(context, object, status).await
@@ -219,11 +219,11 @@ impl Run<'_> {
 
     async fn finish(&mut self, snapshot: &Snapshot, ended: &Ended) -> Result<(), WriteError> {
         let failures = self.blocking(|movers, owner| movers.record(owner.uid).failures()).await;
-        self.end(snapshot, report::judge(ended, &failures)).await
+        self.end(snapshot, report::judge(ended, failures)).await
     }
 
     async fn fail(&mut self, snapshot: &Snapshot, why: String) -> Result<(), WriteError> {
-        self.end(snapshot, Finish { verdict: DataMovementVerdict::Failed, message: why }).await
+        self.end(snapshot, Finish::new(DataMovementVerdict::Failed, why)).await
     }
 
     async fn finish_cancelled(&mut self, snapshot: &Snapshot) -> Result<(), WriteError> {
@@ -231,7 +231,7 @@ impl Run<'_> {
         let leftovers =
             leftovers.map(|why| format!("; temporary files may be left at the destination: {why}"));
         let message = format!("cancelled{}", leftovers.unwrap_or_default());
-        self.end(snapshot, Finish { verdict: DataMovementVerdict::Cancelled, message }).await
+        self.end(snapshot, Finish::new(DataMovementVerdict::Cancelled, message)).await
     }
 
     async fn end(&mut self, snapshot: &Snapshot, finish: Finish) -> Result<(), WriteError> {

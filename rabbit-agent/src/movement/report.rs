@@ -4,16 +4,17 @@ mod words;
 
 use api::{
     NnfDataMovementStatus, ResourceError,
-    nnf_data_movement::{DataMovementProgress, DataMovementState, DataMovementVerdict},
+    nnf_data_movement::{
+        DataMovementFailure, DataMovementProgress, DataMovementState, DataMovementVerdict,
+    },
 };
 use k8s_openapi::jiff::Timestamp;
 use movement::report::{Ended, Outcome, Progress};
-use serde::{Deserialize, Serialize};
 
 /// Value of `commandStatus.command`.
 const COMMAND: &str = "datamover";
 /// Maximum number of failures in a message.
-pub const LISTED: usize = 3;
+const LISTED: usize = 3;
 
 /// Progress of a copy, and when it was received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,21 +25,21 @@ pub struct Reading {
     pub began: Timestamp,
 }
 
-/// A line of the list of failures that `datamover` writes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FileFailure {
-    /// Path in the source.
-    pub path: String,
-    /// The operation that failed, such as `open`.
-    pub action: String,
-    pub error: String,
-}
-
 /// How a movement ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finish {
     pub verdict: DataMovementVerdict,
     pub message: String,
+    /// The first files that were not copied.
+    pub failures: Vec<DataMovementFailure>,
+}
+
+impl Finish {
+    /// Returns an end without a list of files.
+    #[must_use]
+    pub fn new(verdict: DataMovementVerdict, message: String) -> Self {
+        Self { verdict, message, failures: Vec::new() }
+    }
 }
 
 /// Returns the status of a waiting movement, with the reason.
@@ -75,6 +76,7 @@ pub fn running(
         restarts: restarts.try_into().unwrap_or(i64::MAX),
         command_status,
         error: None,
+        failures: Vec::new(),
     }
 }
 
@@ -108,22 +110,23 @@ pub fn finished(
         restarts: before.restarts.max(restarts.try_into().unwrap_or(i64::MAX)),
         command_status,
         error,
+        failures: finish.failures.clone(),
     }
 }
 
 /// Returns the verdict on the final report of `datamover`; `failures` holds the first lines of its list of failures.
 #[must_use]
-pub fn judge(ended: &Ended, failures: &[FileFailure]) -> Finish {
+pub fn judge(ended: &Ended, failures: Vec<DataMovementFailure>) -> Finish {
     let progress = &ended.progress;
     let (verdict, message) = match &ended.outcome {
         Outcome::Cancelled => (DataMovementVerdict::Cancelled, "cancelled".to_owned()),
         Outcome::Stopped(why) => (DataMovementVerdict::Failed, why.clone()),
         Outcome::Done if progress.failed > 0 => {
-            (DataMovementVerdict::Failed, words::failures(progress.failed, failures))
+            (DataMovementVerdict::Failed, words::failures(progress.failed, &failures))
         }
         Outcome::Done => (DataMovementVerdict::Success, words::changed(progress.changed)),
     };
-    Finish { verdict, message }
+    Finish { verdict, message, failures }
 }
 
 fn command_status(
@@ -151,7 +154,14 @@ fn command_status(
         links: count(progress.links),
         data: words::bytes(progress.bytes),
         rate: rate.map(|rate| format!("{}/s", words::bytes(rate))).unwrap_or_default(),
+        bytes: as_i64(progress.bytes),
+        total_bytes: progress.total.and_then(|total| as_i64(total.bytes)),
+        bytes_per_second: rate.and_then(as_i64),
     }
+}
+
+fn as_i64(number: u64) -> Option<i64> {
+    i64::try_from(number).ok()
 }
 
 #[cfg(test)]

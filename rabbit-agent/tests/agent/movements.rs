@@ -2,12 +2,20 @@
 
 mod site;
 
-use std::{fs, os::unix::fs::PermissionsExt};
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt,
+    path::PathBuf,
+    time::Duration,
+};
 
 use api::{
     NnfDataMovement,
     names::movement::FINALIZER,
-    nnf_data_movement::DataMovementVerdict::{Cancelled, Failed, Invalid, Success},
+    nnf_data_movement::{
+        DataMovementState::Running,
+        DataMovementVerdict::{Cancelled, Failed, Invalid, Success},
+    },
 };
 use kube::ResourceExt;
 use serde_json::json;
@@ -100,6 +108,43 @@ async fn cancelling_a_running_movement_leaves_no_temporary_files() {
     let ended = bench.until(NAME, "cancelled", is_finished_as(Cancelled)).await;
     assert_eq!(status(&ended).message, "cancelled");
     assert_eq!(site.temporary_files(), [""; 0].map(Into::<std::path::PathBuf>::into));
+}
+
+/// Writes a program that appends its standard input to a file, and returns the paths of both.
+fn recorder(site: &Site) -> (PathBuf, PathBuf) {
+    let (program, lines) = (site.home().join("recorder"), site.home().join("lines"));
+    fs::write(&program, format!("#!/bin/sh\nexec cat >> '{}'\n", lines.display())).unwrap();
+    fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+    (program, lines)
+}
+
+#[tokio::test]
+async fn running_movements_share_the_total_rate_of_the_rabbit() {
+    if !tests::gate::loop_devices() {
+        return;
+    }
+    let site = Site::new();
+    let (program, lines) = recorder(&site);
+    let bench = site
+        .bench(|config| (config.datamover, config.total_rate) = (program.clone(), Some(1000)))
+        .await;
+    for name in [NAME, "w-1-1"] {
+        bench.make::<NnfDataMovement>(RABBIT, site.movement(name, "/file", "/")).await;
+        let runs = |object: &NnfDataMovement| status(object).state == Some(Running);
+        bench.until(name, "running", runs).await;
+    }
+    let rates = || {
+        let lines = fs::read_to_string(&lines).unwrap();
+        lines.lines().filter(|line| line.starts_with("{\"rate\"")).collect::<Vec<_>>().join(" ")
+    };
+    // The program writes a line a moment after it was sent.
+    for _ in 0..200 {
+        if rates().matches("rate").count() == 3 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(rates(), r#"{"rate":1000} {"rate":500} {"rate":500}"#);
 }
 
 #[tokio::test]

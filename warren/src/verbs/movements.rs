@@ -1,6 +1,6 @@
 //! Lists the data movements of workflows, one per line: its progress, and the reason why it waits, or its result.
 
-use api::{NnfDataMovement, names::label};
+use api::{NnfDataMovement, names::label, nnf_data_movement::DataMovementFailure};
 use apiclient::list_readable;
 use futures::TryStreamExt;
 use kube::{
@@ -56,7 +56,11 @@ pub(crate) async fn run(
         watch(client, &selector, output).await?;
         return Ok(Exit::Done);
     }
-    let mut lines: Vec<_> = list(client, &selector).await?.iter().map(line).collect();
+    let movements = list(client, &selector).await?;
+    if args.failed {
+        return print_failures(&movements, output);
+    }
+    let mut lines: Vec<_> = movements.iter().map(line).collect();
     lines.sort_by(|a, b| (&a.name, &a.rabbit).cmp(&(&b.name, &b.rabbit)));
     if output.is_json() {
         output.json(&lines)?;
@@ -69,13 +73,50 @@ pub(crate) async fn run(
     Ok(Exit::Done)
 }
 
+/// A file that a movement did not copy.
+#[derive(Debug, Serialize)]
+struct FailedFile<'a> {
+    rabbit: String,
+    name: String,
+    #[serde(flatten)]
+    failure: &'a DataMovementFailure,
+}
+
+/// Prints the files that were not copied.
+fn print_failures(movements: &[NnfDataMovement], output: Output) -> Result<Exit, Failure> {
+    let failures = movements.iter().flat_map(|movement| {
+        let failures = movement.status.iter().flat_map(|status| &status.failures);
+        let (rabbit, name) = (movement.namespace().unwrap_or_default(), movement.name_any());
+        failures.map(move |failure| FailedFile {
+            rabbit: rabbit.clone(),
+            name: name.clone(),
+            failure,
+        })
+    });
+    let mut files: Vec<_> = failures.collect();
+    files.sort_by(|a, b| (&a.name, &a.rabbit).cmp(&(&b.name, &b.rabbit)));
+    if output.is_json() {
+        output.json(&files)?;
+    } else if files.is_empty() {
+        output.note("no data movement lists a file that was not copied");
+    } else {
+        let row = |file: &FailedFile<'_>| {
+            let DataMovementFailure { path, action, error, .. } = file.failure;
+            [&file.rabbit, &file.name, path, action, error].map(Clone::clone).to_vec()
+        };
+        let rows: Vec<_> = files.iter().map(row).collect();
+        output.table(&["RABBIT", "NAME", "PATH", "ACTION", "ERROR"].map(str::to_owned), &rows)?;
+    }
+    Ok(Exit::Done)
+}
+
 async fn list(client: Client, selector: &str) -> Result<Vec<NnfDataMovement>, Failure> {
     let selected = ListParams::default().labels(selector);
     let listed = list_readable(client, None, &selected).await;
     Ok(listed.map_err(|error| failure::api("list NnfDataMovements", &error))?.items)
 }
 
-/// Sets `spec.cancel` of all movements of a workflow that have not ended. The agents of the rabbits then end the copies.
+/// Requests the end of all movements of a workflow that have not ended, by `spec.cancel`. The agents of the rabbits then end the copies.
 async fn cancel(
     client: Client,
     workflow: &str,
@@ -91,7 +132,7 @@ async fn cancel(
         let patched = api.patch(&name, &PatchParams::default(), &patch).await;
         let what = format!("cancel NnfDataMovement {rabbit}/{name}");
         patched.map_err(|error| failure::api(what, &error))?;
-        output.note(&format!("{rabbit}/{name}: cancelled"));
+        output.note(&format!("{rabbit}/{name}: cancellation requested"));
     }
     if movements.is_empty() {
         output.note(&format!("every data movement of {workflow} has ended"));

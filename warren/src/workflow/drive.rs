@@ -13,7 +13,7 @@ use super::gather;
 use super::lease::Renewal;
 use crate::failure::{self, Failure};
 use nodeclient::Exit;
-use nodeclient::Output;
+use nodeclient::{Output, WaitProgress};
 
 /// A workflow to drive.
 #[derive(Clone)]
@@ -89,8 +89,9 @@ impl Drive {
         let mut waited_for = String::new();
         let name = self.name();
         let prefix = format!("{name}: {state}: ");
+        let mut shown = WaitProgress::new(self.output);
         let progress = |text: &str| {
-            self.output.progress(text);
+            shown.show(text);
             text.strip_prefix(&prefix).unwrap_or(text).clone_into(&mut waited_for);
         };
         let failure = match self.flow.reach(state, Instant::now() + patience, progress).await {

@@ -5,6 +5,7 @@
 //! so that the other movements can finish. Teardown deletes the movements first; it unmounts and removes nothing while
 //! a movement exists.
 
+mod figures;
 mod mounts;
 mod movement;
 mod places;
@@ -153,7 +154,7 @@ fn verdict<'a>(
         all.into_iter().partition(|movement| movement.is_finished());
     let failed: Vec<_> = ended.iter().filter(|movement| !movement.has_succeeded()).collect();
     if !running.is_empty() {
-        return Progress::wait(movement::progress_text(&running, ended.len(), failed.len()));
+        return Progress::wait(figures::progress_text(&running, &ended, failed.len()));
     }
     let Some(first) = failed.first() else { return Progress::default() };
     let status = first.status.clone().unwrap_or_default();

@@ -58,6 +58,7 @@ impl Listener for CopierListener {
         }
         movers.send(News::Changed(entry.owner.name.clone()));
         movers.send(News::Freed);
+        table.share_rate(&movers.config);
     }
 }
 

@@ -85,9 +85,10 @@ fn a_restarted_copy_keeps_its_percentage_and_its_first_start_time() {
 #[test]
 fn judge_returns_the_verdict_and_a_message_with_the_first_failures() {
     use DataMovementVerdict::{Cancelled, Failed, Success};
-    let failure = |path: &str| FileFailure {
+    let failure = |path: &str| DataMovementFailure {
         path: path.to_owned(),
         action: "open".to_owned(),
+        errno: Some(13),
         error: "Permission denied (os error 13)".to_owned(),
     };
     let failed = |failed| Progress { failed, ..Progress::default() };
@@ -127,8 +128,8 @@ fn judge_returns_the_verdict_and_a_message_with_the_first_failures() {
         ),
     ];
     for (outcome, progress, failures, verdict, message) in cases {
-        let judged = judge(&Ended { outcome, progress }, &failures);
-        assert_eq!(judged, Finish { verdict, message });
+        let judged = judge(&Ended { outcome, progress }, failures.clone());
+        assert_eq!(judged, Finish { verdict, message, failures });
     }
 }
 
@@ -136,7 +137,7 @@ fn judge_returns_the_verdict_and_a_message_with_the_first_failures() {
 fn a_finished_status_keeps_start_and_progress_and_shows_100_percent_on_success() {
     let progress =
         Progress { files: 3, bytes: 2 * MIB, total: total(3, 2 * MIB), ..Progress::default() };
-    let finish = |verdict| Finish { verdict, message: String::new() };
+    let finish = |verdict| Finish::new(verdict, String::new());
     let before = running(&NnfDataMovementStatus::default(), None, at(5), 1);
     let reading = Reading { progress, at: at(7), began: at(6) };
     let success = finish(DataMovementVerdict::Success);
@@ -147,6 +148,9 @@ fn a_finished_status_keeps_start_and_progress_and_shows_100_percent_on_success()
         (Some(100), "100 %, 2.0 MiB, 2.0 MiB/s")
     );
     assert_eq!((&*command.seconds, command.items, status.restarts), ("2.000", Some(3), 1));
+    let bytes = i64::try_from(2 * MIB).unwrap();
+    assert_eq!((command.bytes, command.total_bytes), (Some(bytes), Some(bytes)));
+    assert_eq!(command.bytes_per_second, Some(bytes));
     assert_eq!((status.start_time, status.end_time), (Some(at(5).into()), Some(at(7).into())));
     let never = NnfDataMovementStatus::default();
     let cancelled = finish(DataMovementVerdict::Cancelled);

@@ -1,10 +1,11 @@
 //! Formats numbers for status and messages.
 
+use api::nnf_data_movement::DataMovementFailure;
 use bytesize::ByteSize;
 use k8s_openapi::jiff::Timestamp;
 use movement::report::Progress;
 
-use super::{FileFailure, LISTED};
+use super::LISTED;
 
 /// Formats bytes in powers of 1,024, such as `1.2 GiB`.
 pub(super) fn bytes(number: u64) -> String {
@@ -78,7 +79,7 @@ fn time_left(progress: &Progress, rate: Option<u64>) -> Option<String> {
 }
 
 /// Formats the number of files and directories that were not copied, and the first of them.
-pub(super) fn failures(count: u64, first: &[FileFailure]) -> String {
+pub(super) fn failures(count: u64, first: &[DataMovementFailure]) -> String {
     let listed: Vec<_> = first.iter().take(LISTED).map(failure).collect();
     let more = count.saturating_sub(u64::try_from(listed.len()).unwrap_or(u64::MAX));
     let more =
@@ -87,8 +88,8 @@ pub(super) fn failures(count: u64, first: &[FileFailure]) -> String {
     format!("{count} {noun} not copied: {}{more}", listed.join("; "))
 }
 
-fn failure(failure: &FileFailure) -> String {
-    let FileFailure { path, action, error } = failure;
+fn failure(failure: &DataMovementFailure) -> String {
+    let DataMovementFailure { path, action, error, .. } = failure;
     format!("{} ({action}): {error}", causes::quoted(path))
 }
 

@@ -171,6 +171,7 @@ pub(crate) fn config(state: &Path) -> MovementConfig {
         at_once: 4,
         threads: 2,
         rate: None,
+        total_rate: None,
         block: 1 << 20,
         grace: Duration::from_secs(2),
         clean: Duration::from_secs(10),

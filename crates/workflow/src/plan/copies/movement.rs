@@ -15,7 +15,6 @@ use super::{
 };
 use crate::{
     names::{directive_object_name, movement_labels, reference},
-    progress::some_of,
     view::View,
 };
 
@@ -79,17 +78,4 @@ fn copy_labels(sides: &Sides, place: &Place, direction: Direction) -> BTreeMap<S
         labels.insert(movement::INDEX_DIRECTORY.to_owned(), directory);
     }
     labels
-}
-
-/// Returns the progress of the copies as a text. Each change of the text writes the Workflow's status, so it has only
-/// whole percents.
-pub(super) fn progress_text(running: &[&NnfDataMovement], ended: usize, failed: usize) -> String {
-    let all = running.len() + ended;
-    let percents = running.iter().map(|movement| movement.progress().unwrap_or(0));
-    let sum: i64 = percents.sum::<i64>() + 100 * i64::try_from(ended).unwrap_or(0);
-    let percent = sum / i64::try_from(all).unwrap_or(1).max(1);
-    let failed = if failed == 0 { String::new() } else { format!(", {failed} failed") };
-    let rabbits = running.iter().filter_map(|movement| movement.metadata.namespace.as_deref());
-    let names: std::collections::BTreeSet<&str> = rabbits.collect();
-    format!("copies on {}: {percent} %, {ended} of {all} ended{failed}", some_of(names))
 }
