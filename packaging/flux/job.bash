@@ -1,4 +1,5 @@
-# Functions of prolog and epilog, which both source this file. Needs flux, jq and timeout (coreutils) too.
+# Functions of prolog and epilog, which both source this file. Needs flux, jq and timeout (coreutils), besides what
+# agent.bash needs.
 #
 # The functions evaluate no text that a user controls: the jobspec goes from flux to jq through a pipe, jq returns one
 # of three words, and the job's id is checked.

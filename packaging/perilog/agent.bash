@@ -45,7 +45,7 @@ wrong() {
 }
 
 # Sets prolog_deadline (empty: the file does not set it), epilog_deadline, unreachable and on_timeout (empty: the
-# agent's own). Fails with code 2 and a report.
+# agent's own setting). Fails with code 2 and a report.
 read_settings() {
     prolog_deadline='' epilog_deadline=300 unreachable=60 on_timeout=()
     [ -e "$settings" ] || return 0
@@ -65,7 +65,7 @@ read_settings() {
 }
 
 # once WORDS: runs the agent once, and logs each line of its output immediately. Sets code, the exit status, and report:
-# the agent's lines about failures and holders, or all its lines if there are none.
+# the agent's lines about failures and about processes that hold a mount, or all its lines if there are none.
 once() {
     local line='' part pipe lines into status=0 all='' failed=''
     # The agent is a background job: bash may forget the status of a process substitution that ends early, and `wait`
@@ -96,8 +96,8 @@ once() {
     agent=
 }
 
-# verb WORD SECONDS FLAGS: calls the agent, and repeats the call while the coordinator or the agent does not answer,
-# for at most `unreachable` seconds. SECONDS may be empty.
+# verb WORD SECONDS FLAGS: calls the agent's verb WORD with a deadline of SECONDS (empty: none). Repeats the call while
+# the coordinator or the agent does not answer, for at most `unreachable` seconds.
 verb() {
     local word=$1 deadline=$2 begun=$SECONDS left=()
     shift 2
@@ -110,8 +110,7 @@ verb() {
     done
 }
 
-# Prints the reason as one argument for the workload manager: this node's name, then the agent's lines about mounts and
-# holders.
+# Prints the reason as one argument for the workload manager: this node's name, then the agent's lines in `report`.
 reason() {
     local text="$node: warren $script of job $job: ${report:-no message} (exit code $code)"
     text=${text//[^[:print:]]/ }

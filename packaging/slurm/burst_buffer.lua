@@ -1,7 +1,7 @@
 --[[
 burst_buffer.lua: storage for the #DW directives of Slurm's jobs. It lies beside slurm.conf; docs/use/slurm.md installs it.
 
-Each function makes one or two calls of `warren workload`, which wait at the coordinator and do not poll. Two files
+Each function calls the verbs of `warren workload` below; a call waits for the coordinator and does not poll. Two files
 lie beside each job's script: `warren.env`, with the job's variables, and `warren.failed`, which exists if pre_run failed.
 
   job_process   check, capacity   in slurmctld: at most 2 s each
@@ -214,8 +214,8 @@ end
 -- This function cancels a job whose storage failed, if the site wants that.
 --
 -- When Slurm cancels a job, it kills the job's calls. Slurm may also kill the teardown that it has just begun, and does
--- not call the teardown again: this function does. The cancelled job cannot be requeued meanwhile, so that the teardown
--- removes no storage of a new run.
+-- not call the teardown again: this function does. The cancelled job cannot be requeued meanwhile, so the teardown
+-- cannot remove storage of a new run.
 local function make_missing_calls()
     local wait_until = os.time() + POOLS
     local code, listed = warren("--json workload list", "timeout " .. AT_ONCE .. " ")
@@ -316,7 +316,8 @@ function slurm_bb_pre_run(job_id, script)
     return result(code, output)
 end
 
--- A job that did not start, or is being torn down, has no data to copy out: teardown does the rest.
+-- For a job that did not start, or is being torn down, post-run fails with REFUSED or CANCELLED. Such a job has no data
+-- to copy out: teardown does the rest.
 local function post_run(job_id, words)
     local code, output = call("post-run", number(job_id), words, settings.WARREN_END_DEADLINE)
     if code == REFUSED or code == CANCELLED then
@@ -334,8 +335,8 @@ function slurm_bb_data_out(job_id)
     return post_run(job_id, "")
 end
 
--- Slurm has set the job's comment and requeues a job whose storage could not be made; it starts two minutes later at
--- the earliest. A scancel here would kill this teardown too, so slurm_bb_pools cancels the job afterwards.
+-- Slurm sets SystemComment of a job whose storage could not be made, and requeues the job, which starts two minutes
+-- later at the earliest. A scancel here would kill this teardown too, so slurm_bb_pools cancels the job afterwards.
 local function after_failure(id)
     if settings.WARREN_ON_FAILURE == "hold" then run("scontrol hold " .. id .. " 2>&1") end
     if settings.WARREN_ON_FAILURE == "cancel" then comment(id, TO_CANCEL) end
@@ -354,7 +355,7 @@ function slurm_bb_job_teardown(job_id, script, hurry)
     return slurm.SUCCESS
 end
 
--- Answers `scontrol show bbstat workflow JOB`; the arguments are any text of a user.
+-- Answers `scontrol show bbstat workflow JOB`; a user may give any text as arguments.
 function slurm_bb_get_status(what, job)
     job = job or ""
     if what ~= "workflow" or not (job:match("^%d+$") or job:match("^%d+_%d+$")) then

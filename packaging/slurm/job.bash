@@ -1,4 +1,5 @@
-# Functions of prolog and epilog, which both source this file. Needs scontrol and timeout (coreutils) too.
+# Functions of prolog and epilog, which both source this file. Needs scontrol and timeout (coreutils), besides what
+# agent.bash needs.
 # shellcheck shell=bash
 
 # Prolog and epilog run as root on every node for every job: a job without storage must not wait long for Warren.
@@ -29,18 +30,18 @@ read_job() {
     exit 2
 }
 
-# Prints slurmctld's record of the job on one line. Called only after a failure: every node of a job would load
-# slurmctld.
+# Prints slurmctld's record of the job on one line. Called only after a failure: a call from every node of every job
+# would load slurmctld.
 shown() { timeout "$LOOKUP" scontrol show job --oneliner "$id"; }
 
 shown_node() { timeout "$LOOKUP" scontrol show node --oneliner "$node"; }
 
-# call_agent WORD SECONDS WORDS: calls the agent's verb. If the agent or the coordinator does not answer, ends the script
-# for a job without storage, which need not wait.
+# call_agent WORD SECONDS FLAGS: calls the agent's verb WORD with a deadline of SECONDS. If the agent or the coordinator
+# does not answer, ends the script for a job without storage, which need not wait.
 call_agent() {
     local word=$1 deadline=$2 first=()
     shift 2
-    # The first call only reports: no process is ended before the deadline.
+    # The first call for an unmount only reports the processes that use the mount: none is ended before the deadline.
     [ "$word" = mount ] && first=("$@") || first=(--on-timeout report)
     once "$word" --job "$job" --deadline "$((deadline < FIRST ? deadline : FIRST))s" "${first[@]}"
     case $code in
@@ -52,8 +53,8 @@ call_agent() {
     verb "$word" "$deadline" "$@"
 }
 
-# Drains this node; the reason names node, mount and holder. An earlier reason of Warren stays: it names the first
-# failure.
+# Drains this node; the reason names the node, the mount and the processes that use it. An earlier reason of Warren
+# stays: it names the first failure.
 drain() {
     [[ $(shown_node) != *" Reason=$node: warren "* ]] || return 0
     scontrol update NodeName="$node" State=DRAIN Reason="$(reason)" && return

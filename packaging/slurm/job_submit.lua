@@ -20,7 +20,8 @@ local function is_per_node(line)
 end
 
 -- Adds the pool to a directive (with its continuation lines), and a line that reserves the capacity of the other nodes.
--- A line that has only a capacity gets no pool: Slurm then refuses it, since no directive would use the reservation.
+-- A #DW line with a capacity and nothing else gets no pool, so that Slurm refuses it: no directive would use the
+-- reservation.
 local function with_reservation(line, nodes)
     local number, unit = line:match("capacity=(%d+)(%a*)")
     if not number or line:find("pool=", 1, true) or line:match("^#DW%s+capacity=%S*%s*$") then return line end
@@ -76,8 +77,8 @@ local function rewritten(text, nodes)
     end
     if directive then table.insert(lines, directive) end
     report_unread(unread, taken)
-    -- Slurm schedules at once only when a job with a reservation is ready: reserve one byte for a job without a
-    -- capacity.
+    -- When a job is ready, Slurm schedules at once only if the job has a reservation: reserve one byte for a job
+    -- without a capacity.
     if last and not has_capacity then
         lines[last] = lines[last] .. "\n#DW pool=" .. POOL .. " capacity=1"
     end

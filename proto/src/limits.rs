@@ -14,8 +14,8 @@ pub const TOKEN: usize = 128;
 pub const TEXT: usize = causes::MESSAGE;
 /// Longest text of an error in a ClientMount's status.
 pub const ERROR_TEXT: usize = 16 << 10;
-/// Longest status of one ClientMount, as JSON. A status with 20,000 mounts needs 800 KiB, and no object may
-/// have as many mounts.
+/// Longest status of one ClientMount, as JSON. A status with 20,000 mounts needs 800 KiB, and no object may have that
+/// many mounts.
 pub const STATUS: usize = 1 << 20;
 /// Largest message from a node: a report with a status of the largest size, and its names.
 pub const FROM_NODE: usize = STATUS + (8 << 10);

@@ -46,7 +46,7 @@ installed() {
         /usr/share/doc/warren-coordinator/{examples/credentials.conf,CHANGELOG.md} /etc/warren/{coordinator,rabbit-agent,clientmount-agent,slurm,flux} \
         /usr/share/warren/slurm/{burst_buffer.{lua,conf},job_submit.lua,prolog,epilog,give-back,job.bash} \
         /usr/share/warren/flux/{prolog,epilog,job.bash} /usr/share/warren/perilog/agent.bash
-    # Slurm and Flux start the scripts through symbolic links.
+    # Slurm and Flux start these scripts through symbolic links: the scripts themselves must be executable.
     local script
     for script in slurm/{prolog,epilog,give-back} flux/{prolog,epilog}; do
         [ -x "$root/usr/share/warren/$script" ] || fail "$script cannot be started"

@@ -313,8 +313,8 @@ impl ApiServer {
         block_on(async { Ok(request(admin(&self.kubeconfig()).await?).await?) })
     }
 
-    /// Creates the computes' service account, with exactly the rights that sites grant to the Go daemon. On the
-    /// embedded server it grants none, since that server has no roles.
+    /// Creates the computes' service account, with exactly the rights that sites grant to the Go daemon. Does nothing
+    /// on the embedded server, which has no roles.
     fn make_identity(&self) -> anyhow::Result<()> {
         if !self.is_real() {
             return Ok(());
@@ -369,7 +369,7 @@ impl Embedded {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             runtime.block_on(async {
                 let listener = tokio::net::TcpListener::bind(address).await.context("listen")?;
-                // Signals the thread that started this one: the server listens.
+                // Tells the thread that started this one that the server listens.
                 let _ = bound.send(());
                 let stop = async { drop(stopped.await) };
                 kubeapi::serve::tls(listener, api.clone(), &credentials, stop).await?;

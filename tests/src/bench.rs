@@ -38,8 +38,9 @@ const COMPUTES: usize = 16;
 const NOISE: Duration = Duration::from_secs(60);
 
 /// Runs every measurement beneath `directory` and prints the table. The first of `words` may select one part: `noise`,
-/// with its length in seconds; `direct`, mounts with the server and the link that environment variables select;
-/// `workflows`, the engine; `containers`, the engine's work for containers; `slurm`, the start of Slurm jobs.
+/// with its length in seconds; `direct`, mounts with the server (`WARREN_KUBE`) and the link (`WARREN_TEST_LINK`) that
+/// the environment names; `workflows`, the engine; `containers`, the engine's work for containers; `slurm`, the start
+/// of Slurm jobs.
 pub async fn run(directory: &Path, words: &[String]) -> ExitCode {
     match measure(directory, words).await {
         Ok(rows) => {

@@ -1,5 +1,5 @@
-//! Plays the sites' central controllers: creates the objects of one job, in the order and shape in which
-//! the controllers create them.
+//! Plays the central controllers of a site (those of DWS and NNF): creates the objects of one job, in the order and
+//! shape in which the controllers create them.
 //!
 //! The objects are modelled on objects of a running system: they have names, labels and owners of the same form. Their
 //! sizes fit a laptop.

@@ -256,8 +256,8 @@ async fn finish_run(
     let seq = status(&run)?.writer.seq + 1;
     let cancelled = json!({"phase": "Cancelled", "writer": {"seq": seq}});
     names_rules(&c2.refusal_of(&run, cancelled).await?, &["R6", "R7"]).context("S2.10")?;
-    // Before a change that needs the claim, the coordinator reads the run from the API, to check that it still holds
-    // the claim.
+    // The first change only sets the run's priority to 0, which says that the run is no longer wanted. The removal of
+    // containers follows.
     let unwanted = c2.store(&run, needs_removal(&run), 0).await?;
     ensure!(
         unwanted.spec.priority == 0 && unwanted.labels().get("removed").is_none(),

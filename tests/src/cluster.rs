@@ -38,7 +38,7 @@ pub fn patience() -> Duration {
 /// Arguments for four drives that fit on a laptop.
 pub const DRIVES: [&str; 4] = ["--file-drives", "4", "--file-drive-capacity", "2GiB"];
 
-/// Returns whether the rabbit carves NVMe drives (`WARREN_TEST_DRIVES=nvme`, in the lab) instead of file drives.
+/// Returns whether the rabbit uses NVMe drives (`WARREN_TEST_DRIVES=nvme`, in the lab) instead of drives made of files.
 #[must_use]
 pub fn on_nvme() -> bool {
     std::env::var("WARREN_TEST_DRIVES").is_ok_and(|drives| drives == "nvme")
@@ -198,8 +198,8 @@ impl Cluster {
             centre,
             webhook: None,
         };
-        // The engine creates the nodes' namespaces. Without the engine, a site's central controller creates them, for
-        // which the test stands.
+        // The engine creates the nodes' namespaces. Without the engine, the test creates them, as a site's controllers
+        // do.
         let nodes = if centre == Centre::Engine { Vec::new() } else { cluster.node_names() };
         cluster.server.prepare(&nodes)?;
         if let (Centre::Engine, Server::Real(real)) = (centre, &cluster.server) {
@@ -414,8 +414,8 @@ impl Cluster {
         self.agent_of(name, name)
     }
 
-    /// Returns the command line of an agent whose records and socket are called `own`. It stands for a second computer
-    /// with the same node name.
+    /// Returns the command line of an agent whose records and socket are called `own`. The agent stands for that of a
+    /// second computer with the same node name.
     ///
     /// # Errors
     /// When the program was not built.
@@ -443,7 +443,7 @@ impl Cluster {
                 argv.arg(flag).arg(self.fence().join(name));
             }
             if on_nvme() {
-                // An allocation takes one drive, so that its volume has one device, as on file drives.
+                // An allocation takes one drive, so that its volume has one device, as on drives made of files.
                 argv.args(["--allocation-drives", "1"]);
             } else {
                 argv.args(&self.rabbit_arguments);

@@ -170,7 +170,7 @@ impl Direct {
         Ok(())
     }
 
-    /// Starts the stand-in for the Go daemon, as the computes' identity.
+    /// Starts the stand-in for the Go daemon, with the computes' credentials.
     ///
     /// # Errors
     /// When the stand-in cannot be started.

@@ -19,7 +19,7 @@ use crate::{
     server::{RealServer, Server, install_crds},
 };
 
-/// The user name of Warren's daemons. It is no member of `system:masters`, because a server never throttles
+/// The user name of Warren's daemons. This user is no member of `system:masters`, because a server never throttles
 /// members of that group.
 pub const DAEMONS: &str = "warren-daemons";
 /// Another user with the same rights: for a test that keeps the server busy, or that must tell the coordinator from the

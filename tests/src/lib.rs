@@ -1,5 +1,5 @@
-//! Harnesses for the suites that need more than one crate: all programs of Warren on one computer, the objects that the
-//! sites' central controllers would create, and checks that a test leaves nothing behind.
+//! Harnesses for the suites that need more than one crate: all programs of Warren on one computer, the objects that a
+//! site's DWS and NNF controllers would create, and checks that a test leaves nothing behind.
 
 pub use gate;
 

@@ -8,8 +8,8 @@
 //! system do not share files.
 //!
 //! The state is in the directory `lustre.state`, which lies in the directory of `PATH` that has the stand-ins, with a
-//! log of every command line. If `lustre.state` is missing, ZFS is real, and only Lustre's own programs are stand-ins;
-//! they work on datasets of real pools.
+//! log of the command lines that change something. If `lustre.state` is missing, ZFS is real, and only Lustre's own
+//! programs are stand-ins; they work on datasets of real pools.
 
 mod in_earnest;
 mod mkfs;
@@ -99,7 +99,7 @@ pub fn install(directory: &Path, program: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns all command lines that have changed the state so far, in order.
+/// Returns the logged command lines, in order: those that have changed something so far.
 ///
 /// # Errors
 /// When the log cannot be read.

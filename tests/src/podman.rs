@@ -20,10 +20,10 @@ use tempfile::TempDir;
 
 use crate::program::plant;
 
-/// podman's configuration. It has no resource limits and cgroups, which this machine may not allow.
+/// podman's configuration. It sets no resource limits and uses no cgroups, since this machine may allow neither.
 const CONFIGURATION: &str = "[containers]\ndefault_ulimits = []\ncgroups = \"disabled\"\n";
-/// Script of the process that holds the mounts and the network. It mounts only cgroup2 at /sys/fs/cgroup, where podman
-/// reads which controllers it may use.
+/// Script of the process that holds podman's mount namespace and network namespace. It mounts only cgroup2 at
+/// /sys/fs/cgroup, where podman reads which controllers it may use.
 const HOLDER: &str = "umount -R /sys/fs/cgroup; mount -t cgroup2 none /sys/fs/cgroup && ip link set lo up && echo held && exec sleep infinity";
 /// Script that mounts only cgroup2 at /sys/fs/cgroup on a node, as [`HOLDER`] does in podman's namespaces.
 const ON_A_NODE: &str = "test -e /sys/fs/cgroup/cgroup.controllers || { umount -R /sys/fs/cgroup; mount -t cgroup2 none /sys/fs/cgroup; }\n";

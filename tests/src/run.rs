@@ -1,5 +1,5 @@
-//! Runs one job from its first to its last state with `warren`, as a workload manager and the
-//! sites' central controllers would.
+//! Runs one job from its first to its last state with `warren`, as a workload manager and a site's DWS and NNF
+//! controllers would.
 
 use std::time::{Duration, Instant};
 

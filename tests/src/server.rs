@@ -1,5 +1,5 @@
 //! The Kubernetes API of a test cluster. Before any node starts, this module installs the CRDs and creates a namespace
-//! per node, as a site's administrators and central controllers do.
+//! per node, as a site's administrators and controllers do.
 
 use std::{
     collections::BTreeMap,
@@ -45,7 +45,7 @@ pub enum Server {
 /// A real Kubernetes API. No other test uses it until this value is dropped.
 #[derive(Debug)]
 pub struct RealServer {
-    /// The administrator's kubeconfig: the central controllers use it.
+    /// The administrator's kubeconfig. Tests that play a site's controllers use it.
     pub administrator: PathBuf,
     /// The kubeconfig of each of Warren's programs.
     pub roles: Roles,

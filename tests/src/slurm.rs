@@ -35,7 +35,7 @@ pub const USER: &str = "games";
 pub struct Slurm {
     slurmds: Vec<(String, Program)>,
     slurmctld: Program,
-    /// munged; nothing waits for its end.
+    /// munged, which [`Slurm::end`] kills without waiting for its end.
     munged: Program,
     directory: PathBuf,
     /// The cluster with Warren.

@@ -3,8 +3,8 @@
 //!
 //! The stand-in was written from a description of the daemon's outward behaviour, not from the daemon's code. Like the
 //! daemon, it resets the status when the desired state changes, adds its finalizer, mounts with mount(8), and replaces
-//! whole objects. It differs in two respects: it finds the device of a file drive, while the daemon activates a logical
-//! volume, and it polls every 50 ms, while the daemon watches.
+//! whole objects. It differs in two respects: it finds the device of a drive made of files, while the daemon activates
+//! a logical volume, and it polls every 50 ms, while the daemon watches.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -127,7 +127,7 @@ fn mount_source(path: &str) -> anyhow::Result<Option<String>> {
     }))
 }
 
-/// Returns the loop device over a file drive's namespace.
+/// Returns the loop device over a namespace of a drive made of files.
 fn device(mount: &Value, pool: &Path) -> anyhow::Result<String> {
     let namespace = &mount["device"]["lvm"]["nvmeInfo"][0];
     let nqn = namespace["deviceSerial"].as_str().context("no deviceSerial")?;

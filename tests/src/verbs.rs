@@ -1,5 +1,5 @@
-//! Calls the verbs that prologs and epilogs call, on one compute of a cluster, and builds the objects that a workload
-//! manager writes for a job.
+//! Calls the verbs of the agent's program that prologs and epilogs call, on one compute of a cluster, and builds the
+//! objects that a workload manager writes for a job.
 
 use std::{
     path::{Path, PathBuf},

@@ -148,7 +148,7 @@ fn a_faulty_client_mount_mounts_nothing_and_its_status_has_the_cause() -> anyhow
 }
 
 #[test]
-fn the_refusal_of_a_mount_point_in_use_has_its_path() -> anyhow::Result<()> {
+fn the_refusal_of_a_mount_point_in_use_names_the_client_mount_that_uses_it() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }
@@ -174,7 +174,7 @@ const CAPACITIES: [(i64, &[&str]); 3] = [
 ];
 
 #[test]
-fn a_capacity_that_no_rabbit_can_give_is_refused_with_the_numbers() -> anyhow::Result<()> {
+fn a_capacity_that_no_rabbit_can_give_is_refused_and_allocates_nothing() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());
     }

@@ -1,6 +1,6 @@
 //! clientmount-agent as a drop-in replacement of the sites' Go daemon clientmountd: its flags and files, its rights,
-//! its contract with the central controllers, and a switch to Warren and back with file systems mounted. The tests run
-//! on the embedded API and, in `make kube`, on a real API server.
+//! its contract with the DWS and NNF controllers, and a switch to Warren and back with file systems mounted. The tests
+//! run on the embedded API and, in `make kube`, on a real API server.
 
 use std::{collections::BTreeSet, io::Write};
 
@@ -247,8 +247,8 @@ fn a_wrong_status_of_another_daemon_is_corrected() -> anyhow::Result<()> {
         ensure!(fixture.mount_at(&fixture.job.mount_path())?.is_some());
         fixture.stop_agent()?;
     }
-    // Does what the central controllers do when a node does not answer for a long time: they remove the finalizer, and
-    // the API deletes the ClientMount.
+    // Does what a site's controllers do when a node does not answer for a long time: they remove the finalizer, and the
+    // API deletes the ClientMount.
     let path = fixture.job.mount_path();
     fixture.server.patch(&mount, &json!({"metadata": {"finalizers": null}}), false)?;
     fixture.server.delete(&mount)?;
@@ -292,7 +292,7 @@ fn an_absent_api_and_a_revoked_token_leave_mounts_as_they_are() -> anyhow::Resul
     fixture.until_logged("the API does not answer")?;
     ensure!(fixture.mount_at(&path)? == there);
     fixture.server.resume()?;
-    // The agent logs one of two messages. A server that has just started may first not know the kind or the
+    // The agent logs one of these messages. A server that has just started may first not know the kind or the
     // credentials; the agent then logs the end of that fault, not of the outage.
     until("the watch to be open again", PATIENCE, || {
         let log = fixture.agent_log()?;

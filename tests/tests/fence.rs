@@ -1,5 +1,5 @@
-//! Tests of fencing by the rabbit's agent on file drives: which namespaces the agent detaches, how it answers, and that
-//! it may be killed at any point.
+//! Tests of fencing by the rabbit's agent on drives made of files: which namespaces the agent detaches, how it answers,
+//! and that it may be killed at any point.
 
 use std::{
     fs,

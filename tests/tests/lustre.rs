@@ -1,6 +1,6 @@
-//! Tests of Lustre targets that the real agent makes on file drives, with stand-ins for the programs of ZFS and Lustre
-//! (`tests::lustre_tools`). The tests prove which commands the agent runs, in which order and with which arguments, and
-//! that it parses their output; they do not prove that a kernel with Lustre accepts the commands.
+//! Tests of Lustre targets that the real agent makes on drives made of files, with stand-ins for the programs of ZFS
+//! and Lustre (`tests::lustre_tools`). The tests prove which commands the agent runs, in which order and with which
+//! arguments, and that it parses their output; they do not prove that a kernel with Lustre accepts the commands.
 
 use std::{env, fs, path::PathBuf, process::Output};
 

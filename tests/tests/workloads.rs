@@ -162,7 +162,8 @@ fn a_job_is_aborted_in_each_state_and_leaves_nothing() -> anyhow::Result<()> {
 }
 
 #[test]
-fn a_user_may_act_on_its_own_jobs_and_the_workload_manager_on_all() -> anyhow::Result<()> {
+fn a_user_may_act_on_its_own_jobs_and_a_workload_manager_on_all_of_its_jobs() -> anyhow::Result<()>
+{
     if !gate::loop_devices() {
         return Ok(());
     }
@@ -306,7 +307,7 @@ fn a_compute_that_is_down_is_named_with_the_evidence() -> anyhow::Result<()> {
     flow.end()
 }
 
-/// The call reports the lost compute to the job. The compute's storage is removed together with the job's.
+/// The call `start` reports the lost compute to the job. The compute's storage is removed together with the job's.
 #[test]
 fn a_job_goes_on_without_a_compute_whose_mount_failed() -> anyhow::Result<()> {
     if !gate::loop_devices() {

@@ -6,7 +6,7 @@ use clap_mangen::roff::{Roff, bold, italic, roman};
 
 use crate::program::Program;
 
-/// Returns the marker line: in a page, the table of this program replaces it.
+/// Returns the line of a page in whose place the table of this program goes.
 fn marker(program: &Program) -> String {
     format!(".\\\" VARIABLES {}\n", program.name)
 }

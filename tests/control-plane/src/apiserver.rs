@@ -77,8 +77,8 @@ pub(crate) fn controller_manager(directory: &Path, files: &Files) -> Vec<String>
     ])
 }
 
-/// Returns the audit policy: of Warren's kinds the log has the requests with their bodies, so that tests can count
-/// bytes; of other kinds it has only metadata.
+/// Returns the audit policy: the log has requests about Warren's kinds with their bodies, so that tests can count
+/// bytes, and only the metadata of other requests.
 pub(crate) fn audit_policy() -> Value {
     let groups = ["dataworkflowservices.github.io", "nnf.cray.hpe.com"];
     let groups = groups.map(|group| json!({"group": group}));

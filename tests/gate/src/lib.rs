@@ -1,7 +1,7 @@
 //! Decides which suites this machine can run.
 //!
-//! A suite that cannot run prints the reason once in each test program. It writes to the process's stderr
-//! directly, since libtest hides the output of tests that pass. If `WARREN_TEST_REQUIRE` names the suite,
+//! A suite that cannot run prints the reason once in each test program. The reason goes directly to the process's
+//! stderr, since libtest hides the output of tests that pass. If `WARREN_TEST_REQUIRE` names the suite,
 //! the suite fails instead.
 
 use std::{
@@ -221,8 +221,8 @@ pub fn root() -> bool {
     open("root", (!geteuid().is_root()).then_some("only root can become another user"))
 }
 
-/// Returns true if this device's `uevent` file in sysfs can be written, which makes the kernel
-/// announce the device again.
+/// Returns true if this device's `uevent` file in sysfs can be written: a write to the file makes the kernel announce
+/// the device again.
 ///
 /// # Panics
 /// When `WARREN_TEST_REQUIRE` names the suite and the suite cannot run.

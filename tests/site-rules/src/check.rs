@@ -1,4 +1,4 @@
-//! Checks an object, after the schema's defaults were filled in, against a structural schema.
+//! Checks an object against a structural schema, as an API server does after it has filled in the schema's defaults.
 
 use regex::Regex;
 use serde_json::Value;

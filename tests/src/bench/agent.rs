@@ -6,8 +6,8 @@ use anyhow::Context;
 
 use super::Row;
 
-/// Median of the resident set of the sites' idle Go agent, in MB, as measured on such
-/// a machine for `docs/develop/performance.md`.
+/// Median of the resident set of the sites' idle Go agent, in MB. `docs/develop/performance.md` says how it was
+/// measured.
 const GO_RESIDENT: f64 = 38.5;
 /// Context switches per minute of the idle Go agent.
 const GO_SWITCHES: f64 = 730.0;

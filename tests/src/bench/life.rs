@@ -1,5 +1,5 @@
-//! Measures ClientMounts on one compute from creation to deletion, by a watch on the API like that
-//! of the central controllers.
+//! Measures ClientMounts on one compute from creation to deletion, by a watch on the API like that of a site's DWS and
+//! NNF controllers.
 
 use std::{
     path::PathBuf,

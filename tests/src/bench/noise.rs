@@ -96,8 +96,7 @@ pub fn measure(cluster: &mut Cluster, length: Duration) -> anyhow::Result<Vec<Ro
 /// The compute that is measured.
 #[derive(Debug)]
 struct Compute {
-    /// Mount namespace of the compute, held open after the agent has ended; `None` from the mode with
-    /// an empty machine on.
+    /// Mount namespace of the compute, held open after the agent has ended; `None` in [`Mode::Empty`], the last mode.
     mounts: Option<File>,
     /// Number of the core that is measured: the last core, since the first core serves interrupts.
     core: usize,

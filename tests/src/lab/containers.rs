@@ -36,8 +36,8 @@ const UNIT: &str = include_str!("../../../systemd/warren-rabbit-agent.service");
 pub const IMAGE: &str = "oci-archive:/lab/ranks.tar";
 
 /// Script that makes the image as docs/use/containers.md does, from the guest's own Debian, with `/bin/ranks` in it.
-/// `$helper` may name a podhelper. If that is linked with dynamic libraries, unlike a site's static build, the image
-/// gets the libraries too.
+/// `$helper` may name a podhelper. If this podhelper is linked dynamically, unlike a site's, the image gets the
+/// libraries too.
 pub(super) const MAKE: &str = r#"
 chmod 755 /bin/ranks
 cd /var/tmp

@@ -165,7 +165,7 @@ impl Guest {
     /// Switches the guest's power off and on: the content of its memory is lost, the data on the drives is kept, and
     /// all drives are in their slots again.
     ///
-    /// The guest gets a new emulator process. An emulator that is only reset has translated code in its memory, and
+    /// The guest gets a new emulator process. An emulator that is only reset still has the code that it translated, and
     /// translates it again for each byte that the kernel clears: a boot would take minutes, or never end.
     ///
     /// # Errors

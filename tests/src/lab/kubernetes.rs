@@ -148,7 +148,7 @@ losetup --list --noheadings
 awk '$2 ~ /^.var.lib.kubelet.(pods|plugins)|^.run.containerd.*.(rootfs|shm)$/' /proc/self/mounts
 ";
 
-/// Objects that Kubernetes itself creates in the namespace.
+/// Objects that Kubernetes itself creates in the namespace `default`.
 const OWN: [&str; 2] = ["configmap/kube-root-ca.crt", "service/kubernetes"];
 
 /// Makes the rabbit, which systemd has booted, the only node of a new Kubernetes cluster, with [`IMAGE`] on it.

@@ -1,7 +1,7 @@
 use super::cluster::Fencing;
 
-/// Node id, in the corosync cluster, of the lab's rabbit if there is only one. The node id of a compute is the number
-/// of its controller on the drives: compute 0 has 2.
+/// Node id of the rabbit in the corosync cluster, if the lab has only one rabbit. The node id of a compute is the
+/// number of its controller on the drives: compute 0 has 2.
 pub(super) const RABBIT: u8 = 1;
 
 /// The members of a cluster that shares locks.

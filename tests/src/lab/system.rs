@@ -19,7 +19,7 @@ use crate::{
 use programs::Api;
 
 const STEP: Duration = Duration::from_secs(180);
-/// Deadline of a node's last log lines after a failure; the node may hang.
+/// Deadline for reading a node's last log lines after a failure; the node may hang.
 const LAST_WORDS: Duration = Duration::from_secs(20);
 
 /// Directory beneath which nodes mount.
@@ -124,8 +124,8 @@ impl System {
         Ok(())
     }
 
-    /// Installs the files that a node's agent needs, and starts the coordinator if that is the coordinator's node: at
-    /// the beginning, and after the node has lost its power.
+    /// Installs the files that a node's agent needs, and starts the coordinator on the coordinator's node: at the
+    /// beginning, and after the node has lost its power.
     ///
     /// # Errors
     /// When the coordinator cannot be started.

@@ -1,5 +1,5 @@
-//! Tests which changes of Workflows are refused by the engine's rules, and which by the packaged admission policy on a
-//! real API server without a coordinator.
+//! Tests which changes of Workflows the engine's rules refuse, and that the packaged admission policy refuses the same
+//! changes on a real API server without a coordinator.
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
@@ -204,7 +204,7 @@ fn cases() -> Vec<Case> {
 }
 
 #[test]
-fn the_engine_admits_and_refuses_the_changes_of_the_table() {
+fn the_engine_admits_exactly_the_changes_that_the_table_admits() {
     for Case { name, old, new, refused } in cases() {
         let judged = workflow::admit(old.as_ref(), &new, None);
         let is_right = match (&judged, refused) {
@@ -217,7 +217,7 @@ fn the_engine_admits_and_refuses_the_changes_of_the_table() {
 }
 
 #[test]
-fn the_admission_policy_admits_and_refuses_the_changes_of_the_table() -> anyhow::Result<()> {
+fn the_admission_policy_admits_exactly_the_changes_that_the_table_admits() -> anyhow::Result<()> {
     if !gate::real_server() {
         return Ok(());
     }

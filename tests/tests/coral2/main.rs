@@ -25,7 +25,7 @@
 //! |---|---|
 //! | at its start, lists of Storages, SystemStatuses, SystemConfigurations and NnfDataMovements, by version | made by every run of `life.py`; without one of them the service ends |
 //! | the NnfDataMovements of a workflow, before Teardown | made, as with `save_datamovements` |
-//! | the Secret with a workflow's token, after PreRun | not made: a Workflow names one in `status.workflowToken`, and Warren's never do, since it refuses `requires=user-container-auth` and `copy-offload` |
+//! | the Secret with a workflow's token, after PreRun | not made: `status.workflowToken` of a Workflow names the Secret; Warren never sets this field, since it refuses `requires=user-container-auth` and `copy-offload` |
 //! | the Pods of a workflow's containers and the log of the first, before Teardown | not made: no server here has a kubelet, which alone has logs |
 
 use std::{

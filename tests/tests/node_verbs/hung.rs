@@ -15,7 +15,8 @@ use tests::{
 
 use crate::{COMPUTE, end, end_job, is_mounted, mounted_in, ready_in, until_connected};
 
-/// A file system that holds the files of the file drives. While it is frozen (fsfreeze(8)), writes to the drives wait.
+/// A file system with the files of which the drives are made. While it is frozen (fsfreeze(8)), writes to the drives
+/// wait.
 struct Disk {
     at: PathBuf,
     // This field is dropped last: the file system must be unmounted before its directory is removed.

@@ -103,8 +103,8 @@ fn rabbit(own: &Place) -> Vec<Need> {
     .concat()
 }
 
-/// Returns the rights that a rabbit needs if systemd starts its agent. One of them, to read a profile by its name, is
-/// granted to all accounts in warren-nodes.
+/// Returns the rights that a rabbit needs if systemd starts its agent. Two of them are granted to all accounts in
+/// warren-nodes: to read a profile by its name, and to list and watch jobs.
 fn rabbit_by_systemd(node: &'static str) -> Vec<Need> {
     let renewal = need(&Place::In("warren-nodes"), "create", "", "serviceaccounts/token");
     let profile = need(&Place::In("default"), "get", NNF_GROUP, "nnfstorageprofiles");
@@ -215,7 +215,8 @@ fn a_compute_needs_few_rights_beyond_those_that_sites_grant_already() {
         .map(|need| need.resource)
         .collect();
     // An agent can do without these rights. It need not renew the sites' token, which never expires. Without the rights
-    // on workflows and computes it mounts as before, but its verbs for scripts report that they cannot read the job.
+    // on workflows and computes the agent mounts as usual, but its verbs for scripts report that they cannot read the
+    // job.
     let workflows = |plural: &str| format!("{DWS_GROUP}/{plural}");
     let jobs = ["workflows", "computes"].map(workflows);
     let expected: Vec<_> = [&jobs[..], &jobs[..], &["/serviceaccounts/token".to_owned()]].concat();

@@ -41,8 +41,8 @@ impl Installed {
         Ok(installed)
     }
 
-    /// Starts a control plane with the CRDs and the namespace nnf-system only, as a site has it
-    /// before Warren is installed.
+    /// Starts a control plane with only the CRDs and the namespace nnf-system, like that of a site before Warren is
+    /// installed.
     pub(crate) fn bare() -> anyhow::Result<Self> {
         // The directory is on a disk, as at a site: loop devices over a tmpfs take another code path in the kernel.
         let directory = TempDir::with_prefix_in("warren-test-", "/var/tmp")?;

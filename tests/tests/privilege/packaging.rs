@@ -205,8 +205,8 @@ fn the_chart_is_installed_upgraded_and_uninstalled() -> anyhow::Result<()> {
     installed.kubectl(&["get", "namespace", "nnf-system"]).map(drop)
 }
 
-/// Each program is started with its container's arguments and one wrong value: its error must name that
-/// value, and no flag.
+/// Starts each program with its container's arguments and one mistake: a wrong value, or a flag without a value. The
+/// error must name the mistake, and must not say that an argument is unexpected.
 #[test]
 fn the_arguments_of_containers_are_flags_of_their_programs() -> anyhow::Result<()> {
     let manifests = kustomize("through-coordinator")?;

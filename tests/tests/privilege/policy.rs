@@ -17,7 +17,7 @@ use cases::{
 };
 use objects::objects;
 
-/// Grants, by RBAC, all rights on the policies' kinds to all identities that the policies limit.
+/// Grants, by RBAC, all rights on the policies' kinds to all identities of this test.
 fn grant_everything(installed: &Installed) -> anyhow::Result<()> {
     let rules = json!([
         {"apiGroups": ["dataworkflowservices.github.io", "nnf.cray.hpe.com", "warren.nnf.cray.hpe.com"], "resources": ["*"], "verbs": ["*"]},

@@ -77,7 +77,7 @@ fn requests() -> Vec<Ask> {
     let resources = IN_NAMESPACES.map(|resource| (resource, &places[..]));
     let cluster_wide = IN_NONE.map(|resource| (resource, &[None][..]));
     for (resource, places) in resources.into_iter().chain(cluster_wide) {
-        // Skips lists and watches of subresources, which do not exist.
+        // Skips lists, watches and collective deletions of subresources, which do not exist.
         let subresource = resource.matches('/').count() > 1;
         for verb in VERBS {
             let many = matches!(verb, "list" | "watch");

@@ -86,7 +86,7 @@ impl<'a> TokenFile<'a> {
     }
 }
 
-/// Returns the list of ClientMounts, a request that each compute sends.
+/// Returns a request for the list of ClientMounts. Each compute sends this request.
 fn list_request() -> Ask {
     Ask {
         verb: "list",

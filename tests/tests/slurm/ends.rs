@@ -1,4 +1,4 @@
-//! Tests with a node on which a mount is busy, and with a node on which nothing can be mounted.
+//! Test with a node on which a mount is busy, and with a node on which nothing can be mounted.
 
 use std::{
     io::{BufRead, BufReader},

@@ -1,4 +1,4 @@
-//! Tests in which a job's storage fails. `WARREN_ON_FAILURE` says whether the job is then requeued, held or cancelled.
+//! Test in which a job's storage fails. `WARREN_ON_FAILURE` says whether the job is then requeued, held or cancelled.
 
 use anyhow::{Context, ensure};
 use nix::sys::signal::Signal;

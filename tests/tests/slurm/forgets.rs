@@ -1,4 +1,4 @@
-//! Tests of burst buffers that slurmctld forgets because it is killed before it saves its state.
+//! Test of burst buffers that slurmctld forgets because it is killed before it saves its state.
 
 use anyhow::{Context, ensure};
 use tests::{

@@ -1,4 +1,4 @@
-//! Tests of every kind of storage, and of every kind of Slurm job with storage.
+//! Test of raw, XFS and persistent storage, and of every kind of Slurm job with storage.
 
 use anyhow::{Context, ensure};
 use tests::{
@@ -11,7 +11,7 @@ use tests::{
 use super::{XFS, slurm};
 
 #[test]
-fn jobs_of_every_kind_get_storage_of_every_kind() -> anyhow::Result<()> {
+fn jobs_of_every_kind_get_raw_xfs_or_persistent_storage() -> anyhow::Result<()> {
     let Some(slurm) = slurm("")? else { return Ok(()) };
     raw(&slurm)?;
     persistent(&slurm)?;

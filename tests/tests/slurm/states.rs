@@ -30,10 +30,13 @@ pub(crate) enum State {
     PreRun,
     /// The agent of the job's node is stopped before the mount.
     Mounting,
+    /// The job's script waits for a file.
     Running,
     /// The agent of the job's node is stopped before the unmount.
     PostRun,
+    /// The call `data-out` is delayed.
     DataOut,
+    /// The call `teardown` is delayed.
     Teardown,
 }
 

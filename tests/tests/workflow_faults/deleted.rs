@@ -1,4 +1,4 @@
-//! Tests in which a person deletes objects while a job uses them.
+//! Test in which a person deletes objects while a job uses them.
 
 use anyhow::{Context, ensure};
 use serde_json::Value;
@@ -32,8 +32,8 @@ fn object_of_workflow(flow: &Flow, kind: &str) -> anyhow::Result<Value> {
     own.cloned().with_context(|| format!("no {kind}"))
 }
 
-/// If the engine cannot make a deleted object again, the Workflow's status reports it, and the workflow can be torn
-/// down. The API refuses to delete the pinned profile, which the agent needs to remove the storage.
+/// If the engine cannot make a deleted object again, the Workflow's status reports the loss, and the workflow can be
+/// torn down. The API refuses to delete the pinned profile, which the agent needs to remove the storage.
 #[test]
 fn an_object_that_is_deleted_under_a_job_is_made_again_or_reported() -> anyhow::Result<()> {
     if !gate::loop_devices() {

@@ -11,8 +11,8 @@ use tests::{
 use crate::XFS;
 
 /// During the first workflow both coordinators run, and a coordinator whose write conflicts plans again. During the
-/// second workflow, the test kills a coordinator in each state, first one and then the other, and the coordinator
-/// that still runs continues.
+/// second workflow, the test kills the two coordinators in turn, one in each state, and the coordinator that still runs
+/// continues.
 #[test]
 fn two_coordinators_at_once_drive_a_workflow_to_its_end() -> anyhow::Result<()> {
     if !gate::loop_devices() {

@@ -254,8 +254,7 @@ fn containers(object: &Value) -> Option<Value> {
     (!is_ready).then(|| json!({"state": "Ready", "attempt": 1, "startTime": Timestamp::now()}))
 }
 
-/// Repeats an attempt for up to a minute: namespaces and definitions appear some time after
-/// the coordinator has started.
+/// Repeats an attempt for up to a minute: namespaces and CRDs appear some time after the coordinator has started.
 pub(super) async fn retry<T, F>(attempt: impl Fn() -> F) -> anyhow::Result<()>
 where
     F: Future<Output = anyhow::Result<T>>,

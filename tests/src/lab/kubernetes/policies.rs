@@ -6,8 +6,8 @@ use anyhow::Context;
 use super::{IMAGE, kubectl};
 use crate::lab::System;
 
-/// Script that starts the program as in a pod, with exactly the rights that it needs. The script also makes packets
-/// between pods of one node pass the kernel's filter.
+/// Script that starts this program (kube-network-policies) as in a pod, with exactly the rights that the program needs.
+/// The script also makes packets between pods of one node pass the kernel's filter.
 pub(super) const KEEPER: &str = r#"
 modprobe -a br_netfilter nft_queue nfnetlink_queue
 echo 1 > /proc/sys/net/bridge/bridge-nf-call-iptables

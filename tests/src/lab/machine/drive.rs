@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rabbits_drive_has_a_physical_function_and_sixteen_virtual_functions() {
+    fn a_rabbits_drive_has_a_physical_function_and_seventeen_virtual_functions() {
         let machine = Machine::rabbit(1);
         assert_eq!(
             machine.drives[0].device(0),

@@ -1,5 +1,5 @@
 //! MPI ranks on two rabbits, which have the data, without Kubernetes. The scenario shows effects that the test of
-//! docs/use/containers.md cannot show, since its rabbits share one kernel.
+//! docs/use/containers.md cannot show, since the rabbits of that test share one kernel.
 
 use std::time::Duration;
 
@@ -47,8 +47,8 @@ const DIRECTIVES: [&str; 3] = [
 ];
 
 /// Script of the job. First two ranks, one on each rabbit, send each other messages. Then each rank prints its host,
-/// its kernel and its limits. It waits for a compute to write, and reads a file and the first line of a device, each by
-/// all names that the rabbit's directories have for them.
+/// its kernel and its limits. Each rank waits for a compute to write, and reads a file and the first line of a device,
+/// by all names that the rabbit's directories have for them.
 const LAUNCH: &str =
     "mpirun -np 2 --map-by ppr:1:node NPopenmpi -u 256 -n 5 -o /dev/null && mpirun sh /bin/ranks";
 const RANKS: &str = r#"

@@ -22,7 +22,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
 
 const STEP: Duration = Duration::from_secs(120);
 
-/// Index and slot of the compute, for which an emulated device that is not a drive stands.
+/// Number of the compute's slot. In the compute's place, the slot has an emulated device that is not a drive.
 const COMPUTE: usize = 2;
 
 /// Script that starts our programs as in production, and two recorders. One writes the kernel's events, the other the

@@ -50,7 +50,7 @@ Wants=network.target network-online.target
 Before=network.target network-online.target
 ";
 
-/// Unit of the agent. It has no coordinator here, and so leaves all file systems mounted.
+/// Unit of the agent. This agent has no coordinator, and so leaves all file systems mounted.
 const AGENT_HERE: &str = "[Service]
 ExecStart=
 ExecStart=/programs/clientmount-agent --node compute-1 --coordinator unix:///run/nobody.sock --listen /run/agent.sock

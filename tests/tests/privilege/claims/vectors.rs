@@ -71,9 +71,9 @@ pub(super) fn golden(callers: &Callers) -> anyhow::Result<Vec<Case>> {
     vectors.iter().enumerate().map(case).collect()
 }
 
-/// Returns cases for each change from a phase, or from no status, to another phase: with the same or a higher epoch,
-/// sequence number of the writer stamp, and attempt, by the holder and by another pod. The expected refusals are those
-/// of the embedded API's code.
+/// Returns cases for each change from a phase or no status to any phase or no status: with the same or a higher epoch,
+/// sequence number of the writer stamp, and attempt, by the holder and by another pod. Each change to a phase also has
+/// a case with the numbers of a first claim. The expected refusals are those of the embedded API's code.
 pub(super) fn every_change(callers: &Callers) -> Vec<Case> {
     let mut cases = Vec::new();
     let phases: Vec<Option<&str>> =
@@ -167,8 +167,8 @@ pub(super) async fn store(callers: &Callers, cases: &[Case]) -> anyhow::Result<(
     stored.await
 }
 
-/// Sends each change as a dry run. Fails if the server's refusals differ from the expected ones, and lists the cases
-/// in which they do.
+/// Sends each change as a dry run. Fails if the server's refusals differ from the expected ones, and lists the cases in
+/// which they differ.
 pub(super) async fn judge(callers: &Callers, cases: &[Case]) -> anyhow::Result<()> {
     let answers = stream::iter(cases).map(|case| async move {
         let refused = refusing_rules(callers, case).await.with_context(|| case.name.clone())?;
@@ -229,8 +229,8 @@ fn status_patch(is_there: bool, new: Option<&Value>) -> anyhow::Result<Patch<Con
     Ok(Patch::Json(serde_json::from_value(operations)?))
 }
 
-/// Waits until the CRD's rules and the policy are in force, about a second after their creation. It sends two changes,
-/// one that only the rules refuse and one that only the policy refuses.
+/// Waits until the CRD's rules and the policy are in force, about a second after their creation. Sends a change that
+/// both refuse, and then a change that only the policy refuses.
 pub(super) async fn until_in_force(administrator: &Client, caller: &Client) -> anyhow::Result<()> {
     let run = ContainerRun::new("probe", from_value(json!({}))?);
     runs(administrator).create(&PostParams::default(), &run).await?;

@@ -46,8 +46,8 @@ fn finalizers(names: &[&str]) -> Value {
     json!({"metadata": {"finalizers": names}})
 }
 
-/// Returns writes of ClientMounts by an identity that may write the statuses of ClientMounts in the namespace `here`,
-/// but not in `there`.
+/// Returns writes of ClientMounts, and of objects that no node may change, by an identity that may write the statuses
+/// of ClientMounts in the namespace `here`, but not in `there`.
 pub(super) fn on_client_mounts(here: &str, there: &str) -> Vec<Case> {
     let free = ("patch", CLIENT_MOUNTS, here, "free");
     let held = ("patch", CLIENT_MOUNTS, here, "held");
@@ -243,7 +243,7 @@ pub(super) fn of_the_coordinator() -> Vec<Case> {
         .collect()
 }
 
-/// Returns the same writes as [`of_the_coordinator`], by an identity that the policies do not limit.
+/// Returns the writes of a compute and of a rabbit, by an identity that the policies do not limit.
 pub(super) fn of_others() -> Vec<Case> {
     let cases = on_client_mounts("compute-1", "compute-2")
         .into_iter()

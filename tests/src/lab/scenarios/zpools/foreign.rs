@@ -63,7 +63,7 @@ impl Foreign {
     }
 }
 
-/// Checks that a namespace that is made next has no label of a pool and no other data.
+/// Checks that new namespaces contain no label of a pool and no other data.
 pub(super) fn no_labels(guest: &mut Guest) -> anyhow::Result<()> {
     for drive in 0..guest.machine().drives.len() {
         let volume = Volume::carve(guest, drive, LOOKED_AT, "0")?;

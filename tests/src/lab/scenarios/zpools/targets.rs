@@ -33,7 +33,7 @@ pub(in super::super) fn dataset(run: &Run<Silent, System>, kind: &str, index: u3
     format!("{}/{kind}", pool(run, kind, index))
 }
 
-/// Makes the file system as central controllers request it: first the management targets, then the object targets.
+/// Makes the file system as a site's controllers request it: first the management targets, then the object targets.
 pub(in super::super) fn make(
     run: &mut Run<Silent, System>,
     kinds: &[(&str, u32)],
