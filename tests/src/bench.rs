@@ -1,6 +1,7 @@
 //! Measures the time that Warren adds to the bare system calls, and prints one table.
 
 pub mod agent;
+pub mod copies;
 pub mod life;
 pub mod noise;
 pub mod row;
@@ -40,7 +41,7 @@ const NOISE: Duration = Duration::from_secs(60);
 /// Runs every measurement beneath `directory` and prints the table. The first of `words` may select one part: `noise`,
 /// with its length in seconds; `direct`, mounts with the server (`WARREN_KUBE`) and the link (`WARREN_TEST_LINK`) that
 /// the environment names; `workflows`, the engine; `containers`, the engine's work for containers; `slurm`, the start
-/// of Slurm jobs.
+/// of Slurm jobs; `copies`, copies of data.
 pub async fn run(directory: &Path, words: &[String]) -> ExitCode {
     match measure(directory, words).await {
         Ok(rows) => {
@@ -72,6 +73,8 @@ enum Part {
     Containers(usize, Option<usize>),
     /// Jobs of Slurm that run one after another.
     Slurm,
+    /// Copies of data, beside other programs.
+    Copies,
 }
 
 impl Part {
@@ -91,8 +94,9 @@ impl Part {
                 Ok(Self::Containers(computes, rabbits.transpose()?))
             }
             [part] if part == "slurm" => Ok(Self::Slurm),
+            [part] if part == "copies" => Ok(Self::Copies),
             _ => bail!(
-                "usage: bench [noise [SECONDS] | direct | workflows | containers [COMPUTES [RABBITS]] | slurm]"
+                "usage: bench [noise [SECONDS] | direct | workflows | containers [COMPUTES [RABBITS]] | slurm | copies]"
             ),
         }
     }
@@ -104,6 +108,11 @@ async fn measure(directory: &Path, words: &[String]) -> anyhow::Result<Vec<Row>>
         return slurm::starts(JOBS);
     }
     clear(directory).context("delete the files that an earlier run left")?;
+    if part == Part::Copies {
+        let rows = copies::measure(directory)?;
+        clear(directory)?;
+        return Ok(rows);
+    }
     match part {
         Part::Containers(computes, None) => {
             return workflows::containers::measure(directory, computes).await;
@@ -135,6 +144,8 @@ async fn measure(directory: &Path, words: &[String]) -> anyhow::Result<Vec<Row>>
     drop(run);
     clear(directory)?;
     if part == Part::Whole {
+        rows.extend(copies::measure(directory)?);
+        clear(directory)?;
         rows.extend(slurm::starts(JOBS)?);
     }
     Ok(rows)
@@ -144,7 +155,7 @@ async fn measure_mounts(run: &mut Run<Silent>, part: Part) -> anyhow::Result<Vec
     say(&format!("carving {AT_ONCE} file systems"));
     let lives = Lives::carve(run, AT_ONCE).await?;
     Ok(match part {
-        Part::Workflows | Part::Containers(..) | Part::Slurm => Vec::new(),
+        Part::Workflows | Part::Containers(..) | Part::Slurm | Part::Copies => Vec::new(),
         Part::Direct => in_turn(&lives).await?,
         Part::Noise(duration) => {
             lives.at_once().await?;

@@ -105,7 +105,7 @@ mod tests {
 
     use super::*;
 
-    fn movement(rabbit: &str, state: &str, figures: Value) -> NnfDataMovement {
+    fn movement(rabbit: &str, state: &str, figures: &Value) -> NnfDataMovement {
         from_value(json!({
             "metadata": {"name": "w-1-0", "namespace": rabbit},
             "spec": {"userId": 1, "groupId": 1},
@@ -120,13 +120,13 @@ mod tests {
         let of = |rabbit, copied: u64, rate: u64| {
             let figures =
                 json!({"bytes": copied, "totalBytes": TIB, "bytesPerSecond": rate, "progress": 1});
-            movement(rabbit, "Running", figures)
+            movement(rabbit, "Running", &figures)
         };
         let (slow, fast) = (of("r1", TIB / 4, TIB / 100), of("r2", TIB / 2, TIB / 4));
         let ended = movement(
             "r3",
             "Finished",
-            json!({"bytes": TIB, "totalBytes": TIB, "bytesPerSecond": 1}),
+            &json!({"bytes": TIB, "totalBytes": TIB, "bytesPerSecond": 1}),
         );
         assert_eq!(
             progress_text(&[&slow, &fast], &[&ended], 1),
@@ -136,13 +136,14 @@ mod tests {
 
     #[test]
     fn the_text_has_the_mean_percentage_while_a_source_is_not_counted_or_is_empty() {
-        let uncounted = movement("r1", "Running", json!({"bytes": 5}));
-        let half = movement("r2", "Running", json!({"progress": 50}));
+        let uncounted = movement("r1", "Running", &json!({"bytes": 5}));
+        let half = movement("r2", "Running", &json!({"progress": 50}));
         assert_eq!(
             progress_text(&[&uncounted, &half], &[], 0),
             "copies on r1, r2: 25 %, 0 of 2 ended"
         );
-        let empty = movement("r1", "Running", json!({"bytes": 0, "totalBytes": 0, "progress": 40}));
+        let empty =
+            movement("r1", "Running", &json!({"bytes": 0, "totalBytes": 0, "progress": 40}));
         assert_eq!(progress_text(&[&empty], &[], 0), "copies on r1: 40 %, 0 of 1 ended");
     }
 

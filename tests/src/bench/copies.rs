@@ -1,0 +1,131 @@
+//! Measures `datamover` beside the copying programs that a person would use instead, on one XFS. The page cache is
+//! empty before each copy, and a copy counts as done when it is on stable storage.
+
+mod contender;
+mod source;
+
+use std::{
+    fs,
+    os::unix::fs::chown,
+    path::{Path, PathBuf},
+    time::Instant,
+};
+
+use anyhow::{Context, ensure};
+use nix::unistd::sync;
+
+use self::{
+    contender::{Contender, Copied},
+    source::Source,
+};
+use super::{Row, life::median, row::say};
+use crate::program::command;
+
+/// Number of copies of each source by each program.
+const ROUNDS: usize = 3;
+
+/// The file system on which all copies are made.
+#[derive(Debug)]
+struct Disk {
+    root: PathBuf,
+}
+
+impl Disk {
+    /// Makes an XFS on a loop device beneath a directory.
+    fn new(directory: &Path) -> anyhow::Result<Self> {
+        let (image, root) = (directory.join("copies.image"), directory.join("copies"));
+        fs::create_dir_all(&root).context("make a mount point")?;
+        fs::File::create(&image)?.set_len(source::NEEDED)?;
+        must("mkfs.xfs", &["-q", text(&image)?])?;
+        must("mount", &["-o", "loop", text(&image)?, text(&root)?])?;
+        Ok(Self { root })
+    }
+
+    /// Returns the seconds of one copy, and the peak of the copying process's memory. Removes the copy.
+    fn time(&self, contender: &Contender, source: &Path) -> anyhow::Result<(f64, Option<u64>)> {
+        let target = self.root.join("target");
+        fs::create_dir(&target).context("make the target")?;
+        // datamover copies as a user.
+        chown(&target, Some(contender::USER), Some(contender::USER)).context("give it away")?;
+        sync();
+        fs::write("/proc/sys/vm/drop_caches", "3").context("empty the page cache")?;
+        let begun = Instant::now();
+        let Copied { resident } = contender.copy(source, &target)?;
+        must("sync", &["-f", text(&target)?])?;
+        let seconds = begun.elapsed().as_secs_f64();
+        let name = source.file_name().context("a source has a name")?;
+        ensure!(target.join(name).exists(), "{} copied nothing", contender.name());
+        trees::remove(&target).context("remove the copy")?;
+        Ok((seconds, resident))
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = must("umount", &[&self.root.to_string_lossy()]);
+    }
+}
+
+/// Copies each source with each program that is installed.
+///
+/// # Errors
+/// When a program is missing or a copy fails.
+pub fn measure(directory: &Path) -> anyhow::Result<Vec<Row>> {
+    fs::create_dir_all(directory).context("make the directory")?;
+    let disk = Disk::new(directory)?;
+    let contenders = Contender::installed(&directory.join("state"))?;
+    let mut rows = Vec::new();
+    for source in Source::ALL {
+        say(&format!("{}, {ROUNDS} times by each of {} programs", source.name(), contenders.len()));
+        let path = source.plant(&disk.root)?;
+        rows.extend(compare(&disk, &contenders, source, &path)?);
+        trees::remove(&path).or_else(|_| fs::remove_file(&path)).context("remove the source")?;
+    }
+    Ok(rows)
+}
+
+/// Returns a row for each other program, and the memory of `datamover`.
+fn compare(
+    disk: &Disk,
+    contenders: &[Contender],
+    source: Source,
+    path: &Path,
+) -> anyhow::Result<Vec<Row>> {
+    let mut seconds = vec![Vec::new(); contenders.len()];
+    let mut resident = 0;
+    // The programs take turns, so that a busy moment of the machine does not hit one of them only.
+    for _ in 0..ROUNDS {
+        for (contender, seconds) in contenders.iter().zip(&mut seconds) {
+            let (took, peak) = disk.time(contender, path)?;
+            seconds.push(took);
+            resident = resident.max(peak.unwrap_or(0));
+        }
+    }
+    let medians: Vec<f64> = seconds.iter_mut().map(|seconds| median(seconds)).collect();
+    let ours = medians.first().copied().context("datamover was measured")?;
+    let others = contenders.iter().zip(&medians).skip(1);
+    let what = format!("copy of {}, median", source.name());
+    let mut rows: Vec<_> =
+        others.map(|(other, median)| Row::ratio(&what, ours, other.name(), *median, "s")).collect();
+    #[expect(clippy::cast_precision_loss, reason = "people read three digits")]
+    rows.push(Row::ratio(
+        "peak memory of datamover meanwhile",
+        resident as f64 / 1024.0,
+        "aim",
+        64.0,
+        "MiB",
+    ));
+    Ok(rows)
+}
+
+fn text(path: &Path) -> anyhow::Result<&str> {
+    path.to_str().context("a path that is UTF-8")
+}
+
+/// Runs a program to its end.
+fn must(program: &str, arguments: &[&str]) -> anyhow::Result<()> {
+    let output = command(program).args(arguments).output().with_context(|| program.to_owned())?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{program} {arguments:?}: {errors}");
+    Ok(())
+}
