@@ -1,5 +1,5 @@
-//! The agent's main loop: takes events about objects, starts a worker for each object, and
-//! reports the workers' results.
+//! The agent's main loop: takes events about objects, starts a worker for each object, and reports the workers'
+//! results. The work on one object is a pass: one attempt to bring the object's mounts into the desired state.
 //!
 //! The agent mounts and unmounts nothing before it knows every object that exists. Then the clean-up removes
 //! Warren's mounts that no object requests. Until the clean-up has ended, the agent works only on objects whose
@@ -71,7 +71,7 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Creates an agent that knows the records of the previous agent.
+    /// Creates an agent that knows what the previous agent process recorded.
     pub fn new(
         site: Site,
         converger: Arc<Converger>,

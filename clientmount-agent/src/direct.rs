@@ -7,8 +7,8 @@
 //! `State` decides which objects the agent receives, and which writes the agent's reports need.
 //!
 //! At rest the watch is one idle connection: the agent requests a watch without bookmarks that stays open for about an
-//! hour. The agent does not watch profiles, because such a watch would wake every compute for every job's profile. It
-//! reads a profile when an object that names it is new or changed.
+//! hour. The agent does not watch profiles, because such a watch would wake every compute for every job's profile. The
+//! agent reads a profile when an object that names the profile is new or changed.
 
 mod pass;
 mod questions;
@@ -49,7 +49,8 @@ pub fn watch_config(address: &Address) -> Config {
     // hour of silence; the agent then lists the ClientMounts of its namespace again.
     let config = Config::default().disable_bookmarks();
     match address {
-        // By TCP keepalive the kernel notices that the API server is gone, so these watches may stay open for long.
+        // The kernel notices that such an API server is gone, over TCP by keepalive, so these watches may stay open for
+        // long.
         Address::Unix(_) | Address::InCluster | Address::Server(_) => {
             let (shortest, longest) = WATCH_TIMEOUT;
             let long = shortest + (longest - shortest).mul_f64(fastrand::f64());
@@ -143,8 +144,9 @@ impl Direct {
         events
     }
 
-    /// Lets the agent send its reports, once the API answers and the agent has received every object. The agent sends
-    /// all reports again, because the API may have lost the last writes, for example by a restore from a backup.
+    /// Lets the agent send its reports. The caller calls this once the API answers and the agent has received every
+    /// object. The agent sends all reports again, because the API may have lost the last writes, for example by a
+    /// restore from a backup.
     fn accept_reports(&self) {
         self.outbox.welcome();
         self.outbox.resend_all();

@@ -1,6 +1,6 @@
 //! Ends an idle agent: an agent with no connection to its socket and nothing to do. Mounts stay.
 //!
-//! The agent's knowledge is recorded (`<state>/mounts`) or stored in the API, so that the next start has it too. An
+//! The agent keeps its knowledge in `<state>/mounts` and in the API, so that the next agent process has it too. An
 //! agent that is to end when idle has only one timer, which starts once the agent is idle.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};

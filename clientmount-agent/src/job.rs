@@ -4,11 +4,11 @@
 //! coordinator: what the API stores about the job (JobState) ┐
 //! agent: what it did with each ClientMount (Viewed) ────────┴─► judge (pure) ─► wait ─► script (JobNews)
 //! ```
-//! While a script waits, the agent keeps a question about the job open. The coordinator, or without one the module
-//! `direct`, answers it with a new `JobState` after each change. A `JobNews` tells the script the reason for the
-//! wait, or the outcome.
-//! Only ClientMounts decide what is mounted: a verb waits and reports. An administrator may configure one exception:
-//! an action on mounts that are still in use at the deadline of an `unmount` (`timeout`).
+//! While a script waits, the agent keeps a question about the job open. The coordinator (or the module `direct`, if
+//! there is no coordinator) answers the question with a new `JobState` after each change. A `JobNews` tells the script
+//! the reason for the wait, or the outcome. Only ClientMounts decide what is mounted: a verb waits and reports. An
+//! administrator may configure one exception: an action on mounts that are still in use at the deadline of an `unmount`
+//! (`timeout`).
 
 use std::time::Instant;
 

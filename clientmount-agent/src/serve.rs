@@ -31,7 +31,7 @@ use agent::{
 };
 
 const NO_PROFILE: &str = "no NnfStorageProfile was given: add the profile that the ClientMount's labels name to the files, or apply it first";
-/// How long a status waits for the coordinator's answer about a job.
+/// How long a status request waits for the coordinator's answer about a job.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Number of messages that may wait for a script to read them. A script that reads no messages delays
 /// only its own call.

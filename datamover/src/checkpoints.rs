@@ -19,7 +19,7 @@ fn marker_name(mover: &Mover) -> String {
     mover.temporary(0)
 }
 
-/// Creates the marker, and records the begin of this run by the destination's clock.
+/// Creates the marker, and records when this run began, by the destination's clock.
 pub(crate) fn record_start(mover: &Mover, target: &File, layout: &Layout) -> Result<(), Errno> {
     let noted = mover.journal.note_folder(0, layout.directory.as_bytes());
     noted.map_err(|error| errno_of(&error))?;
@@ -43,7 +43,7 @@ pub(crate) fn open_marker(mover: &Mover, target: &File) -> Result<File, Errno> {
     openat(target, marker_name(mover), flags, Mode::empty()).map(File::from)
 }
 
-/// Starts a thread that takes checkpoints until this number of copying threads have ended.
+/// Starts a thread that takes checkpoints until `threads` copying threads have ended.
 pub(crate) fn start_thread(mover: &Arc<Mover>, marker: File, threads: usize) {
     let mover = mover.clone();
     let take_checkpoints = move || {
@@ -54,12 +54,12 @@ pub(crate) fn start_thread(mover: &Arc<Mover>, marker: File, threads: usize) {
             }
         }
     };
-    // An error is ignored: without this thread, the copy is complete too, but a run after a loss of power copies
+    // Ignores an error: the copy succeeds without checkpoints too. But if the power fails, the next run copies
     // everything again.
     let _ = thread::Builder::new().name("checkpoints".to_owned()).spawn(take_checkpoints);
 }
 
-/// Takes a checkpoint. Blocks that threads note while the sync runs are not part of the checkpoint.
+/// Takes a checkpoint. Blocks that threads record in the journal while the sync runs are not part of the checkpoint.
 fn take(mover: &Mover, marker: &File) -> Result<(), Errno> {
     let time = destination_time(marker)?;
     mover.journal.note_sync().map_err(|error| errno_of(&error))?;

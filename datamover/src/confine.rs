@@ -1,4 +1,4 @@
-//! Gives up root's rights, and does not get them back.
+//! Gives up root's rights for good.
 
 use std::os::fd::AsFd;
 
@@ -34,7 +34,8 @@ pub(crate) enum ConfineError {
 /// Changes user and groups. The kernel drops root's capabilities with its user id (capabilities(7)), and `no_new_privs`
 /// keeps started programs from gaining any.
 pub(crate) fn become_user(user: &User) -> Result<(), ConfineError> {
-    // Each level of a tree needs two open directories. A service starts with a limit of 1,024 descriptors.
+    // Raises the limit of open files: each level of a tree needs two open directories, and a service starts with a
+    // limit of 1,024 descriptors.
     if let Ok((_, maximum)) = getrlimit(Resource::RLIMIT_NOFILE) {
         let _ = setrlimit(Resource::RLIMIT_NOFILE, maximum, maximum);
     }
@@ -51,7 +52,7 @@ pub(crate) fn become_user(user: &User) -> Result<(), ConfineError> {
     change_ids().map_err(|source| ConfineError::User { uid: user.uid, gid: user.gid, source })
 }
 
-/// Allows reading beneath the source and everything beneath the destination, and no other file access. A kernel
+/// Allows read access beneath the source, all access beneath the destination, and no other file access. A kernel
 /// without Landlock restricts nothing.
 pub(crate) fn restrict(source: impl AsFd, destination: impl AsFd) -> Result<(), ConfineError> {
     let abi = ABI::V3;

@@ -1,4 +1,4 @@
-//! Counters of what has been copied.
+//! Counters of the directories, files, links and bytes of a movement.
 
 use std::sync::{
     OnceLock,

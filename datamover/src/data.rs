@@ -10,7 +10,7 @@ use rustix::{
 
 use crate::mover::Mover;
 
-/// Maximum bytes of one call. A cancelled movement ends after the current call.
+/// Maximum bytes that one call copies. A cancelled movement ends after the current call.
 const CHUNK: u64 = 4 << 20;
 /// Bytes of a thread's buffer.
 const BUFFER: usize = 1 << 20;

@@ -44,7 +44,8 @@ pub(crate) struct Opened {
     pub(crate) stat: Stat,
 }
 
-/// Copies an entry that was a regular file when its folder was read. Another type may have taken its place since.
+/// Copies an entry that was a regular file when its folder was read. An entry of another type may have taken its place
+/// since.
 pub(crate) fn copy(mover: &Arc<Mover>, worker: &mut Worker, folder: &Arc<Folder>, name: &CStr) {
     let path = || folder.path_of(name);
     let opened = openat(&folder.source, name, OPEN, Mode::empty())
@@ -155,7 +156,7 @@ pub(crate) fn put_in_place(
     Ok(())
 }
 
-/// Lists a source that changed during the copy: the copy may mix old and new data.
+/// Adds a source that changed during the copy to the list of failures: the copy may mix old and new data.
 fn list_if_changed(mover: &Mover, file: &Opened) {
     let is_unchanged = |now: Stat| {
         let times = |stat: &Stat| (stat.st_size, stat.st_mtime, stat.st_mtime_nsec);
@@ -172,7 +173,7 @@ fn list_if_changed(mover: &Mover, file: &Opened) {
     }
 }
 
-/// Creates the hard links that waited for a file's copy.
+/// Creates the hard links that waited for a file's copy. If the copy failed, lists these links as failed.
 pub(crate) fn link_names(mover: &Mover, worker: &mut Worker, file: &Opened, is_copied: bool) {
     if file.stat.st_nlink < 2 {
         return;
@@ -193,7 +194,7 @@ pub(crate) fn link_names(mover: &Mover, worker: &mut Worker, file: &Opened, is_c
     }
 }
 
-/// Hard-links a copy to another name. An existing entry with that name is replaced, as a copied file replaces it.
+/// Hard-links a copy to another name. Replaces an existing entry with that name, as copying a file does.
 fn link(mover: &Mover, worker: &mut Worker, path: &[u8], (folder, name): &Name) {
     let target = &folder.target;
     let linked = match linkat(&mover.root, path, target, &**name, AtFlags::empty()) {
@@ -208,7 +209,7 @@ fn link(mover: &Mover, worker: &mut Worker, path: &[u8], (folder, name): &Name) 
     }
 }
 
-/// Hard-links a copy to a temporary name, and renames this to the final name.
+/// Hard-links a copy to a temporary name, and renames the link to the final name.
 fn replace(
     mover: &Mover,
     worker: &mut Worker,

@@ -111,7 +111,7 @@ impl Folder {
     }
 }
 
-/// Sets the metadata of the target: the last task that copied something in this folder has ended.
+/// Sets the metadata of the target when the last task that copied something in this folder has ended.
 impl Drop for Folder {
     fn drop(&mut self) {
         let (Some(stat), Some(mover)) = (&self.finish, self.mover.upgrade()) else { return };

@@ -1,9 +1,9 @@
 //! The journal, from which the next run continues an interrupted movement: which folders hold temporary files, and
 //! which blocks of large files are copied.
 //!
-//! The file `slots` has a record of fixed size for each thread: the folder in which the thread has a temporary file.
-//! The file `log` grows by a line for each large file, block, sync and checkpoint. Only root may write to the directory
-//! of both files; `datamover` opens them before it gives up root's rights.
+//! The file `slots` has a record of fixed size, a slot, for each thread: the folder in which the thread has a temporary
+//! file. The file `log` grows by a line for each large file, block, sync and checkpoint. Only root may write to the
+//! directory of both files; `datamover` opens them before it gives up root's rights.
 
 use std::{
     fs::{File, OpenOptions, read_to_string},
@@ -78,12 +78,12 @@ impl Journal {
         Ok(record[2..2 + length].to_vec())
     }
 
-    /// Records the begin of this run. `time` is by the destination's clock.
+    /// Records that this run began at `time`, by the destination's clock.
     pub(crate) fn note_start(&self, time: Time) -> io::Result<()> {
         self.write(&format!("start {} {} {}\n", self.boot, time.0, time.1))
     }
 
-    /// Records that a sync of the destination begins: the sync covers the blocks that were noted before.
+    /// Records that a sync of the destination begins: the sync covers the blocks that were recorded before.
     pub(crate) fn note_sync(&self) -> io::Result<()> {
         self.write("sync\n")
     }

@@ -42,7 +42,7 @@ pub(crate) struct Large {
     has_failed: AtomicBool,
 }
 
-/// Opens the temporary file, copies the first block, and offers the others to other threads.
+/// Opens the temporary file, copies the first block, and offers the remaining blocks to other threads.
 pub(crate) fn begin(mover: &Arc<Mover>, worker: &mut Worker, file: Opened) {
     match open(mover, &file) {
         Ok((copy, number, done)) => {
@@ -126,7 +126,7 @@ impl Large {
         }
         let pair = Pair { source: &self.file.source, copy: &self.copy, stat: &self.file.stat };
         if self.done.contains(&block) {
-            // An error of the count does not matter: the block is copied.
+            // A failure to count does not matter: the block is copied already.
             let bytes = pair.bytes_between(from, to).unwrap_or(0);
             mover.counters.bytes.fetch_add(bytes, Relaxed);
             mover.counters.kept.fetch_add(bytes, Relaxed);

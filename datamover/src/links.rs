@@ -21,7 +21,7 @@ pub(crate) type Key = (u64, u64);
 
 #[derive(Debug)]
 struct Link {
-    /// Number of names that the walk has not reached yet.
+    /// Number of names that the walk through the source tree has not reached yet.
     unreached: u64,
     copy: Copy,
 }

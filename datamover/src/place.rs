@@ -12,7 +12,8 @@ const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::
 /// Mode of directories that a movement creates on the path of its destination.
 const MODE: u32 = 0o755;
 
-/// Opens the root of the source or of the destination. Its path comes from the agent, not from a user.
+/// Opens the root of the source or of the destination. The root's path comes from the agent and not from a user, so it
+/// may be resolved without restrictions.
 pub(crate) fn root(path: &Path) -> Result<File> {
     openat(CWD, path, DIRECTORY, Mode::empty()).map(File::from)
 }

@@ -11,8 +11,9 @@ use crate::journal::Time;
 /// The state that earlier runs left.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Resume {
-    /// Periods, by the destination's clock: a file that an earlier run renamed to its final name in such a period is
-    /// complete. A file that an earlier boot wrote after its last checkpoint may lack data.
+    /// Begin and end of periods, by the destination's clock: a file that an earlier run renamed to its final name in
+    /// one of these periods is complete. The period of an earlier boot ends at its last checkpoint, because a file that
+    /// was written later may lack data.
     trusted: Vec<(Time, Option<Time>)>,
     /// Large files that earlier runs began, by path.
     large: HashMap<Vec<u8>, Begun>,
@@ -34,7 +35,8 @@ pub(crate) struct Begun {
 pub(crate) fn read(log: &str, boot: &str) -> Resume {
     let mut resume = Resume::default();
     let mut boots: Vec<(String, Time, Option<Time>)> = Vec::new();
-    // Blocks of the boot that no checkpoint covers: `unsure` were noted after the latest sync began, `syncing` before.
+    // Blocks that no checkpoint covers, of the boot whose lines are being read: `unsure` were recorded after the latest
+    // sync began, `syncing` before.
     let mut unsure: Vec<(u64, u64)> = Vec::new();
     let mut syncing: Vec<(u64, u64)> = Vec::new();
     let mut blocks: HashMap<u64, BTreeSet<u64>> = HashMap::new();

@@ -151,7 +151,7 @@ fn copy(mover: &Arc<Mover>, root: &File) -> Outcome {
     finish(mover)
 }
 
-/// Opens the source, and decides directory and name of its copy.
+/// Opens the source, and decides the directory and the name of its copy.
 fn open_source(mover: &Mover, root: &File) -> Result<(Source, Layout), String> {
     let order = &mover.order;
     let (from, to) = (&order.source.path, &order.destination.path);
@@ -197,7 +197,7 @@ fn queue_first(mover: &Arc<Mover>, source: Source, target: File, layout: &Layout
     let name = layout.name.as_deref().and_then(|name| CString::new(name).ok());
     // Fills the field `source` of a folder whose source is never read.
     let placeholder = || target.try_clone();
-    // The queue is empty, so that the push does not fail.
+    // The queue is empty, so the push does not fail.
     let push = |work| drop(mover.queue.push(work));
     match (source, name) {
         (Source::Directory(source), None) => {
@@ -257,8 +257,8 @@ fn open_file(
     None
 }
 
-/// Reports progress until all threads have ended, or until a stopped movement's threads have had `STOP_PATIENCE` to
-/// end.
+/// Reports progress until all threads have ended. After the movement was stopped, waits at most `STOP_PATIENCE` for
+/// them.
 fn watch(mover: &Mover, threads: usize) {
     let interval = Duration::from_millis(mover.order.interval.max(100));
     let mut reported = None;

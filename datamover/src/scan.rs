@@ -17,7 +17,7 @@ const BUFFER: usize = 32 << 10;
 /// Maximum levels of a tree; the same limit as in copying.
 const LEVELS: usize = 1000;
 
-/// Counts a tree. Skips what cannot be read; the copying threads report it.
+/// Counts a tree. Skips entries that cannot be read; the copying threads report them.
 pub(crate) fn count(mover: &Mover, directory: &File) -> Total {
     let mut total = Count::default();
     let mut levels = vec![(None, subdirectories(mover, directory, &mut total))];

@@ -121,7 +121,8 @@ fn kind(folder: &Folder, name: &CStr, kind: FileType) -> Result<FileType, Errno>
     }
 }
 
-/// Whether the entry is a temporary file of this movement: the destination may lie within the source.
+/// Whether the entry is a temporary file of this movement. The walk finds such files if the destination lies within the
+/// source.
 fn is_temporary(mover: &Mover, name: &CStr) -> bool {
     name.to_bytes().starts_with(mover.order.prefix.as_bytes())
 }

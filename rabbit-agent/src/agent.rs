@@ -69,7 +69,8 @@ pub struct Agent {
     /// Uids of the ClientMounts that this agent has seen mounted.
     mounted: BTreeSet<String>,
     /// For each object that a pass works on: the resourceVersion of the newest status that a watch brought during the
-    /// pass. At its end the pass compares this version with its own writes, to detect writes of other programs.
+    /// pass. When the pass ends, the agent compares this version with the pass's own writes, to detect writes of other
+    /// programs.
     status_changed: BTreeMap<Key, String>,
     /// ClientMounts that were deleted without the agent's finalizer while a pass worked on an object of their name: the
     /// names, by uid. The agent frees their mount points after the pass.
@@ -203,14 +204,14 @@ impl Agent {
             match wake {
                 Wake::Changed(key) => self.queue.wake(key),
                 Wake::Related(key) => self.wake_related(key),
-                // When the pass ends, the agent compares this version with the pass's own writes. The cache may lack an
-                // object whose pass runs: the pass itself may have created the object.
+                // The watch may have brought the running pass's own write. So the agent waits for the end of the pass,
+                // and then compares this version with the pass's writes.
                 Wake::StatusChanged(key, version) if self.queue.is_running(&key) => {
                     self.status_changed.insert(key, version);
                 }
                 Wake::StatusChanged(key, _) => self.report_again(&key),
                 // The running pass may have added the agent's finalizer after the deletion was seen, and may be about
-                // to mount.
+                // to mount. So the agent frees the mount points only after the pass.
                 Wake::Deleted(name, uid)
                     if self.queue.is_running(&Key::ClientMount(name.clone())) =>
                 {

@@ -57,6 +57,7 @@ impl fmt::Display for Key {
 pub enum Wake {
     /// The object is new, or another program than this agent changed it.
     Changed(Key),
+    /// Another object or the node changed, in a way that concerns the object.
     Related(Key),
     /// The status with this resourceVersion differs from the cached status: a running pass or
     /// another writer changed it.
@@ -207,7 +208,7 @@ impl Cache {
         self.movements.get(self.node.as_str(), name)
     }
 
-    /// Returns a ClientMount that disappeared while it may be mounted.
+    /// Returns a ClientMount that disappeared although it may still be mounted.
     pub fn vanished(&self, uid: &str) -> Option<&Arc<ClientMount>> {
         self.vanished.get(uid)
     }

@@ -1,5 +1,5 @@
-//! Reconciles the ClientMount of a rabbit: it mounts all allocations of a job side by side, in one
-//! directory (the index tree).
+//! Reconciles a rabbit's ClientMount, which mounts all allocations of a job side by side, in one directory (the index
+//! tree).
 
 pub mod computes;
 pub mod prepare;

@@ -9,7 +9,8 @@
 //! # Guarantees
 //! * An event proves only that something changed. The agent then reads the present state, always all of it.
 //! * A condition (a health problem while it lasts) begins with the health check that finds it. It ends when checks have
-//!   not found it for a while, so that a flapping link does not show in the status. An administrator need not clear it.
+//!   not found it for a while, so that a flapping link does not show in the status. An administrator need not clear a
+//!   condition.
 //! * If a source of facts cannot be read, the conditions that depend on it stay.
 //! * Changes of links to computes are reported at once, even while the drives are still being read.
 //!

@@ -16,8 +16,8 @@
 //!   mount.
 //! * A restarted agent continues the movements of the previous process: each movement has a directory beneath the state
 //!   directory with its journal, the number of its starts, and its end.
-//! * Two processes never work on one movement: `datamover` locks its journal, and the agent starts none while the lock
-//!   is held.
+//! * Two processes never work on one movement: `datamover` locks its journal, and the agent starts no process while the
+//!   lock is held.
 //! * Once the status has a final state, no process is started for the movement.
 //! * A deleted object stays until its process has ended and its temporary files are gone.
 //!
@@ -48,7 +48,7 @@ pub fn is_wanted(object: &NnfDataMovement) -> bool {
     object.is_ours() && !object.is_finished() && !object.spec.cancel && !is_deleted
 }
 
-/// Returns the movement's place in the queue; `None` when it is not wanted.
+/// Returns the facts that decide the movement's turn; `None` when the movement is not wanted.
 #[must_use]
 pub fn waiting(object: &NnfDataMovement) -> Option<plan::Waiting> {
     let status = object.status.as_ref();

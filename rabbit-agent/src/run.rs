@@ -121,7 +121,8 @@ pub async fn work<E>(
     let (movers, news) = Movers::new(rabbit.movements.clone());
     let updates = updates(&client, &rabbit, &status.health, package);
     let updates = stream::select(updates, movement_updates(news));
-    // Before the first allocation, the agent knows which computes are fenced.
+    // Opens the directories of fence requests before the first allocation, so that the agent knows which computes are
+    // fenced.
     let (fencer, fenced) = Fencer::open(rabbit.fence, tools, status.clone());
     let events = stream::select(fenced, updates);
     let context = Context {

@@ -9,7 +9,7 @@ use prometheus_client::{encoding::text::encode, metrics::counter::Counter, regis
 
 use crate::{cache::Key, health::HealthState};
 
-/// The status that the agent writes, and that the pages and links read.
+/// The status that the agent writes, and that the HTTP pages and the link to the coordinator read.
 #[derive(Debug, Clone, Default)]
 pub struct AgentStatus {
     pub health: HealthState,

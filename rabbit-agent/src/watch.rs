@@ -18,7 +18,7 @@ use crate::cache::{Cache, Cached, Wake};
 pub type Update = controller::Update<Cache, Wake>;
 
 /// Watches everything that concerns this rabbit, without end. The log reports each failure once, and the watches retry.
-/// Watches NodeContainers only if the agent has a use for them.
+/// Watches NodeContainers only if the agent has a directory for job packages (`has_packages`).
 pub fn watch_all(
     client: &Client,
     node: &NodeName,

@@ -14,8 +14,8 @@ fn agent(args: &[&str], environment: &[(&str, &str)]) -> (Option<i32>, String) {
 
 #[test]
 fn the_environment_of_nnf_node_manager_is_read() {
-    // No node can have this name, so the start fails with a text that shows which option or variable the name came
-    // from.
+    // No node can have a name with a space, so the start fails with a text that shows which option or variable the name
+    // came from.
     for (environment, expected) in [
         (&[("NNF_NODE_NAME", "a b")][..], "\"a b\""),
         (&[("NNF_NODE_NAME", "rabbit-1"), ("WARREN_NODE", "c d")], "\"c d\""),
@@ -31,7 +31,7 @@ fn the_environment_of_nnf_node_manager_is_read() {
 }
 
 #[test]
-fn in_a_pod_the_default_api_is_the_cluster_s() {
+fn in_a_pod_the_default_api_is_the_api_of_the_cluster() {
     let state = tempfile::tempdir().unwrap();
     let state = ["--state-dir", state.path().to_str().unwrap()];
     let pod = [
@@ -47,7 +47,7 @@ fn in_a_pod_the_default_api_is_the_cluster_s() {
 }
 
 #[test]
-fn dangerous_flags_stop_the_start() {
+fn dangerous_and_invalid_flags_stop_the_start() {
     for (line, expected) in [
         (&["-purge"][..], "--purge would delete every volume"),
         (&["--initializeAndExit"], "--initializeAndExit would stop"),

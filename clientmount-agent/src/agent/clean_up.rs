@@ -27,8 +27,8 @@ impl Agent {
         });
     }
 
-    /// Returns the path of every mount of every object, also of mounts that may only be left from an earlier version of
-    /// an object; `None`, and postpones the clean-up, if an object cannot be read.
+    /// Returns every path at which an object, or an earlier version of an object, may have a mount. If an object cannot
+    /// be read, returns `None` and postpones the clean-up.
     fn paths_to_keep(&mut self) -> Option<Vec<MountPoint>> {
         let keep = self.objects.possible_paths();
         if keep.is_none() {

@@ -89,7 +89,7 @@ impl Session {
         self.to_node.send(Ok(ToNode { message: Some(message) })).await.unwrap();
     }
 
-    /// Welcomes the node and sends it these objects as all that exist.
+    /// Welcomes the node, and sends it a complete list with these objects.
     async fn sync(&self, objects: &[&ClientMount]) {
         self.send_message(to_node::Message::Welcome(Welcome { epoch: 1 })).await;
         for object in objects {
@@ -223,7 +223,7 @@ impl Coordinator {
     }
 }
 
-/// The agent of compute-1, with its chassis, its coordinator and the task that connects the agent to it.
+/// The agent of compute-1, with its chassis, its coordinator, and the task that connects the agent to the coordinator.
 struct Node {
     chassis: Chassis,
     coordinator: Coordinator,

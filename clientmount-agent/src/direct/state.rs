@@ -1,8 +1,8 @@
 //! This node's ClientMounts. For each: the version that the agent received, the agent's report, and the pending writes
 //! to the API. Pure.
 //!
-//! The agent receives an object once the object carries the finalizer and its profile was read. The agent
-//! receives it again when the object or its profile changed, or when another client overwrote the status that
+//! The agent receives an object once the object carries the agent's finalizer and its profile was read. The agent
+//! receives the object again when the object or its profile changed, or when another client overwrote the status that
 //! the agent had reported.
 
 mod entry;
@@ -140,7 +140,8 @@ impl State {
         Some(name)
     }
 
-    /// Sends the object to the agent again if its status differs from the agent's report.
+    /// Checks whether the object's status differs from the agent's report. If so, the next [`State::send`] sends the
+    /// object to the agent again.
     fn check_status(&mut self, name: &str) {
         let Some(object) = self.store.get(self.node.as_str(), name) else { return };
         let Some(entry) = self.entries.get_mut(name) else { return };
@@ -155,8 +156,8 @@ impl State {
         let Some(object) = self.store.get(self.node.as_str(), name).cloned() else { return };
         let entry = self.entries.entry(name.to_owned()).or_default();
         match Hold::new(&object) {
-            // The status says that everything is unmounted, but the agent is about to mount. Believing this status, a
-            // controller could remove the finalizer once the node is away. So the status is replaced before the agent
+            // The status says that everything is unmounted, but the agent is about to mount. A controller that believes
+            // this status could remove the finalizer once the node is away. So the status is replaced before the agent
             // receives the object.
             Hold::WithFinalizer if says_unmounted_too_early(&object) => {
                 entry.pending_status = Some(retract_status(&object));

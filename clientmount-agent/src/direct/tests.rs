@@ -1,5 +1,5 @@
 //! Tests `State` without an agent and without an API. Each test passes events of the watch, reports of the agent and
-//! answers of the API to `State`, and checks what it sends to the agent and to the API.
+//! answers of the API to `State`, and checks what `State` sends to the agent and to the API.
 
 use std::convert::Infallible;
 
@@ -338,7 +338,7 @@ fn the_last_finalizer_is_removed_without_writing_a_status() {
         assert_eq!(
             state.requests(),
             None,
-            "a profile that is deleted before its object is not read again"
+            "the missing profile of a deleted object is not read again"
         );
         assert!(state.report(7, status(false), true));
         let mut version = 7;

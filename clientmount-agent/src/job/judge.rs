@@ -45,10 +45,11 @@ pub struct Evidence<'a> {
 pub enum Judgement {
     /// The goal is reached. If there was nothing to do, the text says why.
     Done(String),
-    /// The goal is not reached yet: the verdict if that lasts until the deadline, and the reason for the wait.
+    /// The goal is not reached yet. Holds the reason for the wait, and the verdict for the case that the goal is not
+    /// reached by the deadline.
     Waiting(Verdict, String),
-    /// The goal will not be reached before an administrator or a controller changes something. The verb reports it once
-    /// it has lasted for some seconds.
+    /// The goal will not be reached before an administrator or a controller changes something. The verb reports this
+    /// judgement once it has lasted for some seconds.
     Failing(Verdict, String),
     /// The goal will never be reached: verdict, reason and remedy.
     Impossible(Verdict, String, &'static str),
@@ -177,7 +178,7 @@ fn other_nodes(state: &JobState, all_nodes: bool) -> Option<Judgement> {
 }
 
 /// Judges the job's environment, if the script waits for it. The controllers publish the path of each directive that
-/// has a name, once they have made its mounts.
+/// has a name, once they have made the directive's mounts.
 fn environment(state: &JobState, with_env: bool) -> Judgement {
     let done = Judgement::Done(String::new());
     if !with_env {

@@ -41,7 +41,7 @@ pub(crate) fn is_ours(unit: &str) -> bool {
     unit.starts_with(MARK)
 }
 
-/// Quotes an argument as systemd.service(5) reads it back, with `%` and `$` doubled.
+/// Quotes an argument so that systemd reads it back unchanged (systemd.service(5)); for this, doubles `%` and `$`.
 fn quote(argument: &OsString) -> Result<String, UnfitArgument> {
     let unfit = || UnfitArgument(argument.clone());
     let text = argument.to_str().ok_or_else(unfit)?;

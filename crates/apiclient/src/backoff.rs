@@ -7,8 +7,8 @@ use kube::runtime::watcher::DefaultBackoff;
 
 /// Delays that double up to 15 s; jitter adds up to 100 % to each delay. The delays restart from the shortest delay
 /// only when the watch has not failed for two minutes. kube's own backoff restarts whenever a watch yields an event,
-/// and a watch yields an event before and after each list: with kube's backoff, a client whose lists or watches the API
-/// refuses would retry every second.
+/// and a watch yields an event before and after each list. So if the API refused all lists or watches, a client with
+/// kube's backoff would retry every second.
 #[derive(Default)]
 pub struct WatchBackoff(DefaultBackoff);
 

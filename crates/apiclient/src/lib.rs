@@ -8,8 +8,8 @@
 //!
 //! Token files and CA files are read for each request, so they may be replaced at any time.
 //!
-//! Assumption: the server of a unix socket identifies clients by their peer credentials (`SO_PEERCRED`), so such a
-//! client sends no token.
+//! Assumption: the server of a unix socket identifies clients by their peer credentials (`SO_PEERCRED`), so a client of
+//! a unix socket sends no token.
 
 mod address;
 mod backoff;

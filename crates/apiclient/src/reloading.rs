@@ -1,8 +1,9 @@
 //! A client that reloads its kubeconfig when the file changes, because the certificates in it may be replaced
 //! while a program runs.
 //!
-//! The client checks the files before it sends a request, so it does nothing while idle. While a file cannot be used,
-//! for example because another program is writing it, the client uses the previous contents.
+//! Before each request, the client checks the kubeconfig and the certificate files that the kubeconfig names, so it
+//! does nothing while idle. While one of these files cannot be used, for example because another program is writing it,
+//! the client uses the previous contents.
 
 use std::{
     os::unix::fs::MetadataExt,

@@ -1,4 +1,4 @@
-//! A client of an API server by host and port, with a token file and a CA file. It is for nodes without a kubeconfig.
+//! A client for nodes without a kubeconfig: it needs the API server's host and port, a token file and a CA file.
 //!
 //! Both files may be replaced at any time: the client reads them for every request, so it needs no timer. An idle
 //! client sends nothing; the kernel's TCP keepalive notices a peer that lost its power.
@@ -75,7 +75,7 @@ enum RequestError {
     Send(Authority, #[source] hyper_util::client::legacy::Error),
 }
 
-/// Returns a client of the server at `authority`; it sends nothing yet.
+/// Returns a client of the server at `authority`; sends nothing yet.
 pub(crate) fn client(
     authority: Authority,
     credentials: &Credentials,

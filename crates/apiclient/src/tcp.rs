@@ -5,9 +5,9 @@ use std::time::Duration;
 use hyper_util::client::legacy::connect::HttpConnector;
 
 const CONNECT: Duration = Duration::from_secs(10);
-/// Idle time after which the kernel begins to probe a connection. It probes every [`PROBE`], and gives up after
-/// [`PROBES`] probes without an answer. So the kernel notices within two minutes that a peer has lost power; with its
-/// default values it would need more than two hours.
+/// Idle time after which the kernel begins to probe a connection. The kernel then probes every [`PROBE`], and gives up
+/// after [`PROBES`] probes without an answer. So the kernel notices within two minutes that a peer has lost power; with
+/// its default values it would need more than two hours.
 const KEEPALIVE: Duration = Duration::from_secs(60);
 const PROBE: Duration = Duration::from_secs(10);
 const PROBES: u32 = 6;

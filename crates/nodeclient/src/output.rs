@@ -99,8 +99,8 @@ impl Output {
         self.say("note", line);
     }
 
-    /// Prints a text of many lines, or an object as JSON, to standard error. `warren run` uses this, because there the
-    /// command that it runs writes to standard output.
+    /// Prints a text of many lines, or an object as JSON, to standard error. `warren run` uses this function: its
+    /// standard output belongs to the command that it runs.
     pub fn text_beside(self, text: &str) {
         self.write(&escaped(text, "\n"));
     }

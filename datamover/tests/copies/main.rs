@@ -27,7 +27,7 @@ fn every_type_of_entry_is_copied_with_mode_and_times() {
     assert_eq!((total.files, total.bytes), (ended.progress.files, ended.progress.bytes));
 }
 
-/// The kernel shares the blocks (ioctl_ficlone(2)): the copy needs no space.
+/// The kernel shares the blocks of source and copy (ioctl_ficlone(2)), so the copy needs no space.
 #[test]
 fn a_copy_within_a_nearly_full_file_system_shares_blocks() {
     let Some(site) = Site::new(512 << 20) else { return };

@@ -130,8 +130,8 @@ impl Site {
 impl Drop for Site {
     fn drop(&mut self) {
         for mounted in ["source", "target"] {
-            // Lazily: another test may be starting a program; until its exec(2), the child process holds all open
-            // files.
+            // Unmounts lazily: another test may be starting a program, and until its exec(2) the child process keeps
+            // all files open, so that a plain umount would fail.
             must("umount", &["--lazy", self.at(mounted).to_str().unwrap()]);
         }
     }

@@ -183,8 +183,8 @@ impl Agent {
     fn start_vanished(&mut self, uid: &str) -> Option<()> {
         let object = Arc::clone(self.cache.vanished(uid)?);
         if self.handled.contains_key(&Key::ClientMount(object.name_any())) {
-            // The running pass may have removed the finalizer itself. When it ends, the agent wakes this key again if
-            // any mount is left.
+            // The running pass over the ClientMount may have removed the finalizer itself. When that pass ends, the
+            // agent wakes this key again if any mount is left.
             return None;
         }
         let Prepared { work, dropped, moved } = prepare_for(

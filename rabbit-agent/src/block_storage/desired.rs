@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_compute_s_endpoint_is_its_slot_not_its_position_in_the_list() {
+    fn the_endpoint_of_a_compute_is_its_slot_and_not_its_position_in_the_list() {
         let object = samples::block_storage(&[(1 << 20, &["rabbit-1", "compute-03"])]);
         let [allocation] = &samples::allocations(&object)[..] else { panic!("one") };
         let endpoints: Vec<_> = allocation.access.iter().map(|access| access.endpoint).collect();
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_capacity_below_1_is_rejected_by_field_and_value() {
+    fn the_error_for_a_capacity_below_1_names_field_and_value() {
         for capacity in [0, -5, i64::MIN] {
             let object =
                 samples::block_storage(&[(1 << 20, &["rabbit-1"]), (capacity, &["rabbit-1"])]);

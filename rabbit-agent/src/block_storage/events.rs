@@ -13,7 +13,7 @@ const ALLOCATE: &str = "Allocate";
 /// Returns an Event about new namespaces or about the failure; `None` if there is neither.
 pub(super) fn event(outcomes: &[Outcome], failure: Option<&Failure>) -> Option<Note> {
     if let Some(failure) = failure {
-        // All allocations can be used; only some drives are missing.
+        // If every allocation converged, all allocations can be used, and only some drives are missing.
         let works = outcomes.iter().all(Result::is_ok);
         let reason = if works { "AllocationDegraded" } else { "AllocationFailed" };
         return Some(Note::warning(reason, ALLOCATE, failure.debug.clone()));

@@ -37,7 +37,7 @@ pub struct BlockStorageView {
     pub elsewhere: Elsewhere,
     /// Whether a NnfNodeStorage uses the block storage.
     pub in_use: bool,
-    /// Names of the ClientMounts of this rabbit that use its allocations.
+    /// Names of the ClientMounts of this rabbit that use the block storage's allocations.
     pub mounts: Vec<String>,
 }
 
@@ -78,8 +78,8 @@ pub async fn reconcile(
     };
     let units = allocations.iter().cloned().map(Desired::Allocated).collect();
     let outcomes = view.allocate(context, units).await;
-    // This pass attached a compute, so the agent may know now which compute uses which allocation. The index tree shows
-    // that.
+    // This pass attached a compute, so the agent may know now which compute uses which allocation. The index trees of
+    // these ClientMounts show that, so their passes run again.
     if context.site.index_root.is_some() && outcomes.iter().flatten().any(attached_a_compute) {
         pass.wakes.extend(view.mounts.iter().cloned().map(Key::ClientMount));
     }
@@ -154,8 +154,8 @@ async fn write_report(
     Ok(())
 }
 
-/// Returns the failure of a pass. If an allocation found no room, the failure names only this allocation: the
-/// pass releases the others.
+/// Returns the failure of a pass. If an allocation found no room, the failure names only this allocation: the pass
+/// releases its other new allocations.
 fn failure(allocations: &[Allocation], outcomes: &[Outcome]) -> Option<Failure> {
     let full =
         outcomes.iter().position(|outcome| outcome.as_ref().is_err_and(report::is_lack_of_room));
@@ -217,8 +217,8 @@ async fn delete(
         return match (view.in_use, to_refresh) {
             (true, true) => keep_attached(context, view, pass).await,
             (true, false) => Ok(()),
-            // The NnfNodeStorage is gone although this agent did not remove its finalizer, so that finalizer was
-            // removed by force. The finalizer on the block storage is this agent's own; no other program removes it.
+            // The NnfNodeStorage is gone although this agent did not release it: the finalizer on the NnfNodeStorage
+            // was removed by force. The same finalizer on the block storage remains, and no other program removes it.
             (false, _) => {
                 pass.wakes
                     .push(Key::BlockStorage(object.metadata.name.clone().unwrap_or_default()));
@@ -235,8 +235,8 @@ async fn delete(
     }
 }
 
-/// Releases every namespace of the object: those that a drive's ledger records for its uid, and those that
-/// only its status names.
+/// Releases every namespace of the object: those that a drive's ledger (the record of the drive's namespaces) assigns
+/// to the object's uid, and those that only the object's status names.
 async fn release(context: &Context, view: &BlockStorageView) -> Result<(), Failure> {
     let owner = uid(&view.object).map_err(|error| Failure::from(&error))?;
     let seen = inventory(context).await?;

@@ -38,7 +38,7 @@ impl Cached for NnfNodeBlockStorage {
     reconciled!(block_storages, BlockStorage);
 
     /// Wakes NnfNodeStorages and ClientMounts that wait for the devices. After a deletion, wakes block storages that
-    /// wait for the room.
+    /// wait for room.
     fn wakes(cache: &mut Cache, change: &Change<Self>) -> Vec<Wake> {
         let Some(object) = change.object() else { return Vec::new() };
         let mut wakes = Vec::new();

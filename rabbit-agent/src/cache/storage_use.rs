@@ -146,7 +146,8 @@ pub(super) fn refers_to(mount: &ClientMount, name: &str) -> bool {
     references.into_iter().any(|reference| reference.object_reference.name.as_deref() == Some(name))
 }
 
-/// Returns the name of the block storage under a NnfNodeStorage: the name that it refers to, or else its own name.
+/// Returns the name of the block storage under a NnfNodeStorage: the name in the object's block reference, or else the
+/// object's own name.
 pub fn block_name(object: &NnfNodeStorage) -> String {
     let referred = object.spec.block_reference.name.clone();
     referred.filter(|name| !name.is_empty()).unwrap_or_else(|| object.name_any())

@@ -140,7 +140,7 @@ fn new_slots_wake_every_block_storage() {
 }
 
 #[test]
-fn a_client_mount_may_be_mounted_unless_its_status_denies_it() {
+fn a_client_mount_with_the_finalizer_may_be_mounted_unless_its_status_denies_it() {
     let reported = |state: &str, ready: bool| Some((state.to_owned(), ready));
     for (finalizer, status, may_be) in [
         (true, None, true),

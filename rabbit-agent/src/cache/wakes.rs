@@ -52,7 +52,7 @@ impl Cache {
         self.containers.iter().filter_map(related).collect()
     }
 
-    /// Returns the movements that do not run yet: a running movement ended, or storage was mounted.
+    /// Returns the movements to wake when a running movement ended or storage was mounted: those that do not run yet.
     pub(crate) fn waiting_movements(&self) -> Vec<Wake> {
         let waits = |movement: &&Arc<NnfDataMovement>| {
             let state = movement.status.as_ref().and_then(|status| status.state.as_ref());
@@ -69,7 +69,7 @@ impl Cache {
         }
     }
 
-    /// Returns the ClientMounts that are not ready, or failed, and match `concerned`.
+    /// Returns the ClientMounts that match `concerned`, and that are not ready or have failed.
     pub(super) fn waiting_mounts(&self, concerned: impl Fn(&ClientMount) -> bool) -> Vec<Wake> {
         let is_waiting = |mount: &ClientMount| {
             mount.status.as_ref().is_none_or(|status| !status.all_ready || status.error.is_some())
@@ -86,8 +86,8 @@ impl Cache {
         })
     }
 
-    /// Returns the NnfNodeStorages that are not ready, failed or degraded, and match `concerned`. Lustre targets are
-    /// always included: after a restart the agent mounts them again when their devices are back.
+    /// Returns the NnfNodeStorages that match `concerned`, and that are not ready, have failed, or are degraded. Lustre
+    /// targets are always included: after a restart the agent mounts them again when their devices are back.
     pub(super) fn waiting_storages(
         &self,
         concerned: impl Fn(&NnfNodeStorage) -> bool,

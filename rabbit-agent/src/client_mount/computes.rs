@@ -2,7 +2,8 @@
 //! into a rabbit's ClientMount, but the computes' ClientMounts of the same workflow and storage name the allocation
 //! that each compute mounts.
 //!
-//! The order of an access list says nothing about allocations. The list only shows which computes are still missing.
+//! The order of a block storage's access list says nothing about allocations. The list only shows which computes are
+//! still missing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -76,8 +77,8 @@ pub(super) async fn add_links(
         return;
     };
     let labels = format!("{}={workflow},{}={owner}", label::WORKFLOW_UID, label::TARGET_OWNER_UID);
-    // The API server answers this list from its memory: all rabbits of a job ask at once, and the agent asks again
-    // while a compute is missing.
+    // Lets the API server answer this list from its memory, because all rabbits of a job ask at once, and each agent
+    // asks again while a compute is missing.
     let filter = ListParams::default().labels(&labels).match_any();
     match mounts_of(context, computes, &filter).await {
         Ok(mounts) => {
@@ -89,8 +90,8 @@ pub(super) async fn add_links(
                 .extend(problems.into_iter().map(|why| format!("{}: {why}", describe(object))));
             if !all_known {
                 // The missing computes have access, so ClientMounts for them may still be created: central controllers
-                // create the computes' ClientMounts, if the job needs any, within 2 s of the rabbit's. The job looks
-                // for its link once PreRun is ready.
+                // create the computes' ClientMounts, if the job needs any, within 2 s of the rabbit's. The agent tries
+                // again soon, because the job looks for its link once PreRun is ready.
                 pass.retry = pass.retry.min(Retry::Soon);
             }
         }
@@ -171,7 +172,7 @@ fn allocations(mounts: &[(NodeName, ClientMount)]) -> Allocations<'_> {
 }
 
 /// Links each compute that mounts exactly one of the tree's allocations; a compute that mounts several gets no link.
-/// Returns the reasons why computes get no link.
+/// Returns an error text for each link that cannot be made.
 fn link(
     trees: &mut [IndexTree],
     unnamed: &[UnnamedMount<'_>],

@@ -71,7 +71,7 @@ pub struct Prepared {
     pub work: Work,
     /// Units of the object's earlier versions, which are unmounted first.
     pub dropped: DroppedUnits,
-    /// Uids of other objects that gained or lost a conflict over mount points through this preparation.
+    /// Uids of other objects that this preparation brought into a conflict over mount points, or freed from one.
     pub moved: Vec<String>,
 }
 
@@ -119,8 +119,8 @@ pub fn prepare(
     }
 }
 
-/// Determines an object's work for this goal, which may differ from the goal in its spec: a
-/// disappeared object is unmounted.
+/// Determines an object's work for this goal, which may differ from the goal in the object's spec: an object that
+/// disappeared is unmounted.
 pub fn prepare_for(
     object: &ClientMount,
     goal: Goal,

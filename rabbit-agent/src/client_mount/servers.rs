@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_names_each_target_s_rabbit_and_each_rabbit_once() {
+    fn the_file_names_a_rabbit_once_for_each_target_and_once_in_nnf_node() {
         let servers = servers(&[
             ("ost", &[("rabbit-node-1", 2), ("rabbit-node-2", 1)]),
             ("ost", &[("rabbit-node-2", 1)]),
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_servers_are_rejected_by_field() {
+    fn the_error_for_invalid_servers_names_the_field() {
         let label = error_of(&servers(&[("ost", &[("rabbit-1", 1)]), ("xfs", &[])]));
         assert!(
             label.contains("default/job-7-0: spec.allocationSets[1].label: \"xfs\""),

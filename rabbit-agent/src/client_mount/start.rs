@@ -111,7 +111,8 @@ fn mount_points(
     Ok(points)
 }
 
-/// Returns whether the mount's path is known. A path that cannot be a mount point on this node never was a mount point.
+/// Returns whether the mount's path is known. A path that cannot be a mount point on this node never was a mount point,
+/// so it counts as known.
 fn is_known<T>(mount: &Result<T, agent::desired::MountError>) -> bool {
     mount.as_ref().err().is_none_or(|error| matches!(error.problem, MountProblem::MountPath(_)))
 }

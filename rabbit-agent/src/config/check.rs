@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_drive_s_size_may_have_a_unit() {
+    fn the_size_of_a_file_drive_may_have_a_unit() {
         let config =
             check(&["--file-pool", "/p", "--file-drives", "2", "--file-drive-capacity", "2GiB"])
                 .unwrap();

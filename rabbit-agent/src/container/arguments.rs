@@ -50,6 +50,7 @@ pub(super) fn make_pod(pod: &Pod, addresses: &BTreeMap<String, IpAddr>) -> Vec<S
     }
     if pod.has_network && pod.ports.is_empty() {
         // MPI ranks try every address of their host, and other rabbits cannot reach an address in podman's own network.
+        // So the pod gets no network of podman.
         words.flag("--network", "none".to_owned());
     }
     for port in &pod.ports {
@@ -73,7 +74,7 @@ pub(super) struct ContainerPaths<'a> {
     pub(super) volumes: &'a Path,
     /// Directory of all job packages.
     pub(super) packages: &'a Path,
-    /// Block devices of its raw storage.
+    /// Block devices of the container's raw storage.
     pub(super) devices: &'a [DeviceNumber],
 }
 

@@ -113,7 +113,7 @@ async fn amend(spool: &Spool, (name, request): &(FileName, Request), verdict: &V
     log_error(blocking(response).await);
 }
 
-/// Deletes the request. Returns its name if that failed.
+/// Deletes the request. Returns the request's name if the deletion failed.
 async fn delete(spool: &Spool, name: FileName) -> Option<FileName> {
     let (spool, request) = (spool.clone(), name.clone());
     let deleted = blocking(move || spool.delete(&request)).await;

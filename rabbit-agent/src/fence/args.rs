@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_options_are_rejected_by_name() {
+    fn the_error_for_an_invalid_option_names_the_option() {
         for (args, expected) in [
             (&["--fence-requests", "x"][..], "--fence-requests x is not absolute"),
             (&["--fence-requests", "/x", "--fence-responses", "/x"], "are both /x"),

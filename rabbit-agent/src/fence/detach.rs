@@ -137,7 +137,7 @@ async fn objects(tools: &Tools) -> Result<Vec<DeserializeGuard<NnfNodeBlockStora
 
 async fn chassis(tools: &Tools) -> Result<Chassis, DetachError> {
     let api = Api::<SystemConfiguration>::namespaced(tools.client.clone(), SYSTEM_CONFIGURATION);
-    // Lists and filters, because a rabbit may list SystemConfigurations but not get a single one.
+    // Lists and filters, because a rabbit has the right to list SystemConfigurations, but not to get a single one.
     let only_default =
         ListParams::default().fields(&format!("metadata.name={SYSTEM_CONFIGURATION}"));
     let systems = list(&api, only_default).await.map_err(DetachError::Chassis)?;

@@ -103,8 +103,8 @@ impl FencedNamespaces {
     }
 }
 
-/// The fenced node, and the hosts that are in the slots now. The ledgers of the drives may name another host or slot:
-/// they have the name and the slot that a host had when it got access.
+/// The fenced node, and the hosts that are in the slots now. The drives' ledgers (the records of their namespaces) may
+/// name another host or slot: a ledger has the name and the slot that a host had when the host got access.
 #[derive(Debug)]
 pub(super) struct Hosts {
     pub(super) target: NodeName,
@@ -166,8 +166,8 @@ mod tests {
             // The first host is an empty slot, and the second has a name that is no longer in the chassis.
             (at(5, "endpoint-5"), false, true),
             (at(2, "compute-77"), false, true),
-            // Hosts have moved since they got access: the fenced node is in slot 7 now, was in slot 2 before, or has
-            // nothing to do with the slot; and slot 5 is empty now.
+            // Hosts have moved since they got access. First the fenced node is in slot 7 now, then it was in slot 2
+            // before, then it never was in slot 2; last, slot 5 is empty now.
             (at(7, "compute-02"), true, true),
             (at(2, "compute-03"), true, true),
             (at(2, "compute-01"), false, false),

@@ -262,7 +262,10 @@ mod tests {
         let stranger = observed(vec![namespace(DRIVE, 1, samples::BLOCK_UID, &["compute-77@4"])]);
         assert!(reasons(&stranger).contains("which may be compute-03"), "{}", reasons(&stranger));
         let foreign = observed(vec![namespace(DRIVE, 9, "somebody's", &["endpoint-7@7"])]);
-        assert!(reasons(&foreign).contains("still reaches"), "the records may be lost");
+        assert!(
+            reasons(&foreign).contains("still reaches"),
+            "a foreign namespace may be of a GFS2 whose record was lost"
+        );
     }
 
     #[test]

@@ -72,7 +72,8 @@ impl FileName {
             let (node, id) = (node.strip_suffix('-')?.parse().ok()?, Uuid::try_parse(id).ok()?);
             Some(Self { node, id })
         });
-        // Rejects a name that parses to the same node and uuid but is spelled differently: it names another file.
+        // Rejects a name that parses to the same node and uuid but is spelled differently: such a name belongs to
+        // another file.
         file.filter(|file| file.to_string() == name).map_or(ParsedName::Invalid, ParsedName::File)
     }
 
@@ -104,7 +105,7 @@ impl Request {
 
     /// Checks that the agent supports the requested action.
     pub(super) fn check_action(&self) -> Result<(), UnsupportedAction> {
-        // `reboot` is served like `off`: it also takes the storage from the node.
+        // Treats `reboot` like `off`: a reboot takes the storage from the node too.
         match self.action.as_str() {
             "off" | "reboot" => Ok(()),
             other => Err(UnsupportedAction::Action(other.to_owned())),

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_without_detachment_has_the_go_agent_s_keys() {
+    fn an_answer_without_detachment_has_the_keys_of_the_go_agent() {
         let answer = answer_with(&Verdict::Nothing("none".into()));
         assert_eq!(
             (&answer["success"], &answer["status"], &answer["timestamp"]),

@@ -30,8 +30,7 @@ use daemon::blocking;
 /// back, and a lack of memory or descriptors may pass.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
-/// The same delay for the case that the directories never existed, and that no cluster is configured that
-/// could request a fence.
+/// The same delay if the directories never existed, and no cluster is configured that could request a fence.
 const RETRY_AFTER_UNUSED: Duration = Duration::from_secs(60);
 
 pub(crate) struct Fencer {

@@ -1,5 +1,5 @@
-//! Reads and writes the spool, which has two directories. Pacemaker's agent writes requests into one. The agent of the
-//! rabbit writes each answer whole into the other, and deletes the request last.
+//! Reads and writes the spool, which has two directories. Pacemaker's agent writes requests into one directory. The
+//! rabbit's agent writes each answer whole into the other directory, and deletes the request last.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -25,6 +25,7 @@ pub enum Kind {
     Pressure,
     /// Tasks wait for processors, or for an operation that hangs.
     Load,
+    /// Namespaces or a volume group of Warren's that belong to no NnfNodeBlockStorage.
     Unclaimed,
     /// Namespaces that the status of an object names but no drive has.
     Lost,
@@ -55,6 +56,7 @@ pub enum Kind {
     ReadOnlyNamespace,
     /// A file system became read-only although it was mounted writable.
     WentReadOnly,
+    /// A file system was shut down after an error.
     ShutDown,
     /// A file system does not answer.
     Silent,

@@ -18,7 +18,7 @@ use super::{
     rules::{CheckFacts, DrivesRead, ENTER, LEAVE, findings, temperature},
 };
 
-/// Time between two checks while a condition lasts whose end is announced by no event.
+/// Time between two checks while a condition lasts whose end no event announces.
 const RECHECK: Duration = Duration::from_secs(60);
 
 /// The conditions of a rabbit, and the state with which the next check is compared.
@@ -51,7 +51,7 @@ pub(super) struct Counters {
     pub(super) errors: Option<LinkErrors>,
 }
 
-/// Why a check does not cover a condition.
+/// Whether a check covers a condition.
 enum Coverage {
     /// The subject of the condition no longer exists.
     Gone,

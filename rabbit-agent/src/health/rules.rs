@@ -1,7 +1,7 @@
 //! Applies the rules of health checks, one function per subject. Does no I/O.
 //!
-//! Each rule is applied with two sets of thresholds: one beyond which a condition begins, and one short
-//! of which it ends.
+//! Each rule is applied with two sets of thresholds: one set beyond which a condition begins, and one set short of
+//! which the condition ends.
 
 mod drive;
 mod mounted;
@@ -45,6 +45,7 @@ pub enum DrivesRead<'a> {
     Failed,
     Complete {
         observed: &'a Observed,
+        /// Namespaces of Warren's that belong to no NnfNodeBlockStorage.
         unclaimed: &'a [String],
         /// Namespaces that an object's status names but no drive has; each text also names the object.
         lost: &'a [String],

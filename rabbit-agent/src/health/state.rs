@@ -132,7 +132,7 @@ impl HealthState {
         self.newest.subscribe()
     }
 
-    /// Requests a check. Several requests lead to a single check if they come before it begins.
+    /// Requests a check. Several requests lead to a single check if they come before the check begins.
     pub fn request_check(&self) {
         self.requests.send_modify(|count| *count += 1);
     }

@@ -18,8 +18,8 @@ pub async fn follow(ask: Ask, health: HealthState, every: Duration) {
     loop {
         let query = Arc::clone(&ask);
         let answer = tokio::task::spawn_blocking(move || query()).await;
-        // After a failed read the last answer stays valid, and the agent reads again. A panic was already reported by
-        // its own thread.
+        // After a failed read the last answer stays valid, and the agent reads again. A thread that panicked has
+        // reported the panic itself.
         let failed = !matches!(answer, Ok(Ok(_)));
         if let Ok(Ok(now)) = answer {
             if !known.is_empty() && now != known {

@@ -58,7 +58,8 @@ fn log_unavailable(error: &io::Error) {
 
 fn open() -> io::Result<MonitorSocket> {
     let monitor = MonitorBuilder::new_kernel()?;
-    // Without the privilege to enlarge it, the buffer keeps its default size, and an overrun is reported.
+    // If the agent lacks the privilege to enlarge the buffer, the buffer keeps its default size, and the kernel reports
+    // an overrun.
     let _ = setsockopt(&monitor, sockopt::RcvBufForce, &BUFFER);
     monitor.listen()
 }
@@ -101,8 +102,8 @@ fn drain(monitor: &MonitorSocket) -> io::Result<bool> {
                 errno => return Err(io::Error::from_raw_os_error(errno)),
             }
         } else {
-            // If libudev returns no event here, no event concerned storage: libudev returns none if another process
-            // than the kernel sent the event, or right after the kernel dropped events.
+            // If libudev returns no event here, this counts as an event that concerns storage: libudev returns none
+            // right after the kernel dropped events, and also if another process than the kernel sent the event.
             let event = monitor.iter().next();
             concerned |= event.is_none_or(|event| Uevent::parse(&event).concerns_storage());
         }

@@ -78,7 +78,7 @@ pub fn plan(
     steps.chain(erasures(object)).chain(commands).find(|(work, _)| !failed.contains(work))
 }
 
-/// Returns whether a claim is waiting for a name.
+/// Returns whether a claim waits for a name, or the status does not have the next name yet.
 pub fn is_name_wanted(object: &NnfLustreMgt) -> bool {
     status(object).fs_name_next.is_empty() || first_unnamed(object).is_some()
 }
@@ -226,7 +226,7 @@ fn erasures(object: &NnfLustreMgt) -> impl Iterator<Item = (Work, Result<Action,
     })
 }
 
-/// Returns the entries that have commands which have not run yet, in order; equal entries are returned once.
+/// Returns the entries whose commands have not run yet, in order.
 fn commands(object: &NnfLustreMgt) -> impl Iterator<Item = (Work, Result<Action, MgtError>)> {
     let reported = status(object).command_list;
     object

@@ -106,7 +106,7 @@ impl Desired {
 /// Returns the uid of an object.
 ///
 /// # Errors
-/// When it is not a UUID.
+/// When the uid is not a UUID.
 pub fn uid_of(object: &NnfDataMovement) -> Result<ObjectUid, MovementError> {
     let uid = object.uid().unwrap_or_default();
     uid.parse().map_err(|_| MovementError::Uid(uid))

@@ -38,8 +38,8 @@ pub(super) fn order(
         destination: desired.destination.place.clone(),
         index_directory: desired.index_directory.clone(),
         creates_directories: profile.create_dest_dir,
-        // `dcp`, with which the Go data movement copies, does not copy them either, and some file systems do not
-        // support them.
+        // `dcp`, with which the Go data movement copies, does not copy extended attributes either, and some file
+        // systems do not support them.
         copies_xattrs: false,
         syncs: desired.syncs(),
         threads: config.threads,

@@ -153,7 +153,7 @@ impl Run<'_> {
     }
 
     fn plan_again(&mut self, left: Duration) {
-        // 1 ms later, so that the limit has passed by then.
+        // Adds 1 ms, so that the limit has passed when the next pass begins.
         let left = SignedDuration::try_from(left).unwrap_or(SignedDuration::ZERO);
         self.pass.again = Some(Timestamp::now() + left + SignedDuration::from_millis(1));
     }

@@ -26,7 +26,7 @@ pub struct RecordedEnd {
     pub ended: Ended,
     /// When the last process started.
     pub began: Timestamp,
-    /// When it ended.
+    /// When that process ended.
     pub at: Timestamp,
 }
 
@@ -54,7 +54,8 @@ impl MovementRecord {
     /// When the file cannot be read.
     pub fn starts(&self) -> io::Result<u64> {
         match fs::read_to_string(self.directory.join("starts")) {
-            // After a loss of power the file may be incomplete. A copy was about to start then, so one start counts.
+            // After a loss of power the file may be incomplete. The file exists only if a copy was about to start, so
+            // one start counts.
             Ok(text) => Ok(text.trim().parse().unwrap_or(1)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
             Err(error) => Err(error),
@@ -64,7 +65,7 @@ impl MovementRecord {
     /// Writes the number of copies that were started; creates the directory first.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the number cannot be written.
     pub fn set_starts(&self, number: u64) -> io::Result<()> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
         self.write("starts", number.to_string().as_bytes())
@@ -81,7 +82,7 @@ impl MovementRecord {
     /// Writes the end of the copy.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the end cannot be written.
     pub fn set_end(&self, end: &RecordedEnd) -> io::Result<()> {
         self.write("end", &serde_json::to_vec(end)?)
     }

@@ -17,8 +17,8 @@ use crate::{container::observed::Logs, health::HealthState, pass::Context};
 /// from reporting everything else.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Reads the facts of the node. Does not clean up volume groups of `owners`, which the passes over their objects
-/// handle. Starts no LVM tools at a site without logical volumes.
+/// Reads the facts of the node. Does not clean up volume groups of `owners`: the passes over the owners' objects handle
+/// these groups. Starts no LVM tools at a site without logical volumes.
 pub(super) async fn facts(
     context: &Context,
     health: &HealthState,
@@ -47,7 +47,7 @@ pub(super) async fn facts(
 }
 
 /// Returns the reason why no container can start on this rabbit; `None` if containers can start, or if the agent runs
-/// none. Asks podman for the containers of an object that does not exist.
+/// no containers. Asks podman for the containers of an object that does not exist.
 async fn podman_fault(context: &Context) -> Option<String> {
     let host = context.containers.clone()?;
     let no_object = ObjectUid::from(Uuid::nil());

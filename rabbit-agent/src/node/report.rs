@@ -1,8 +1,8 @@
 //! Computes the NnfNode's status from the observed drives and the SystemConfiguration. Does no I/O.
 //!
 //! `capacity` is the free bytes of all drives, and `capacityAllocated` their allocated bytes, because the sites'
-//! central controllers and Flux read the two fields so (Storage.status.capacity is a copy). The size of one drive is in
-//! `drives[].capacity`. Both totals change with every allocation, not only when a link to a drive changes.
+//! central controllers and Flux read the two fields in this way (Storage.status.capacity is a copy). The size of one
+//! drive is in `drives[].capacity`. Both totals change with every allocation, not only when a link to a drive changes.
 
 #[cfg(test)]
 mod tests;
@@ -31,8 +31,8 @@ use crate::{
 /// Returns the status. The fencing flag and the LNet address stay as they are in `before`, because
 /// other programs write them.
 ///
-/// `seen` is `None` when the drives could not be read: the drives then stay as last reported, but marked as failed. If
-/// `slots` is not 0, empty slots are listed too.
+/// `seen` is `None` when the drives could not be read: the drives then stay as last reported, and the rabbit is
+/// reported as failed. If `slots` is not 0, empty slots are listed too.
 pub fn status(
     before: &NnfNodeStatus,
     seen: Option<&Observed>,

@@ -41,7 +41,7 @@ fn flags_that_are_switched_off_cause_no_log_line() {
 }
 
 #[test]
-fn dangerous_flags_stop_the_start() {
+fn dangerous_and_invalid_flags_stop_the_start() {
     for (args, expected) in [
         (&["--purge"][..], NodeManagerError::Purge),
         (&["-initializeAndExit=true"], NodeManagerError::InitializeAndExit),

@@ -20,7 +20,7 @@ use storage::{
 
 use super::lines::{Lines, Variables, owner, variables};
 
-/// Maximum number of file systems of an object: more than the drives of a rabbit have namespaces.
+/// Maximum number of file systems of an object; a rabbit's drives have fewer namespaces.
 const MOST_FILE_SYSTEMS: u32 = 4096;
 
 /// Directory of the mounts that set-up hooks see.
@@ -95,7 +95,7 @@ pub fn check_block(
     let rabbit = name_of(&object.metadata.namespace);
     let lacking = allocations_made.iter().take(needed).position(|allocation| {
         // Fewer paths than devices mean that drives are missing. This is no error here: the observation of the volume
-        // shows whether it works without these drives, and other allocations are not affected.
+        // shows whether the volume works without these drives, and other allocations are not affected.
         allocation.devices.is_empty() || !allocation.accesses.contains_key(&rabbit)
     });
     lacking.map_or(Ok(()), |index| Err(NodeStorageError::NoAccess { block: name(), index, rabbit }))

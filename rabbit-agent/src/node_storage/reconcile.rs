@@ -28,13 +28,13 @@ use storage::{ConvergeError, Rejection};
 #[derive(Debug)]
 pub struct NodeStorageView {
     pub object: Arc<NnfNodeStorage>,
-    /// The block storage under it, if the cache has it.
+    /// The block storage under the object, if the cache has this block storage.
     pub block: Option<Arc<NnfNodeBlockStorage>>,
     /// Whether the block storage exists but cannot be decoded; `block` is then its last readable version, if any.
     pub is_unreadable: bool,
     /// The profile to which the object is pinned, or the reason why it has none.
     pub profile: Result<Arc<NnfStorageProfile>, NoProfile>,
-    /// Names of the ClientMounts of this rabbit that may have its file systems mounted.
+    /// Names of the ClientMounts of this rabbit that may have the object's file systems mounted.
     pub mounts: Vec<String>,
 }
 
@@ -262,7 +262,7 @@ mod tests {
     use crate::samples;
 
     #[test]
-    fn too_small_a_capacity_is_rejected_by_field_value_and_remedy() {
+    fn the_error_for_too_small_a_capacity_names_field_value_and_remedy() {
         let mut object = samples::node_storage(1, "xfs");
         object.spec.capacity = 1;
         let refused = TooSmall {

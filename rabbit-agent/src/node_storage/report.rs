@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_synchronising_volume_is_ready_only_if_it_was_before() {
+    fn a_synchronising_volume_is_ready_only_if_it_was_ready_before() {
         let syncing = || {
             Err(ConvergeError::Rejected(Rejection::Syncing {
                 volume: "vg/lv".into(),

@@ -124,7 +124,7 @@ impl Builder<'_> {
         }
         let target = MountPoint::parse(&expand("$TARGET_PATH", &variables), mount_roots.roots)
             .map_err(NodeStorageError::TargetPath)?;
-        // A site that overrides this variable means the mount point on clients, not the target's.
+        // A site that overrides `$MOUNT_PATH` means the mount point on clients, not that of the target.
         variables.insert("$MOUNT_PATH".to_owned(), target.to_string());
         let id = FileSystemId::derive(owner, &text(&meta.namespace), &text(&meta.name), index);
         let scope = HookScope::file_system(&id);
@@ -225,8 +225,8 @@ impl Builder<'_> {
         })
     }
 
-    /// Returns a client mount of the whole file system for hooks. Only the rabbit that has the first object target runs
-    /// these hooks; adds them to `hooks`.
+    /// Returns a client mount of the whole file system for hooks. Adds these hooks to `hooks`; only the rabbit with the
+    /// first object target runs them.
     fn client(
         &self,
         index: u32,

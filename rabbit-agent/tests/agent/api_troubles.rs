@@ -49,7 +49,7 @@ async fn check_recovery_from_refusal(
     let before = (bench.requests().len(), *bench.unmounted.borrow());
     bench.refuse(move |request| matches(request).then(refusal));
     bench.start();
-    // By now every watch has failed at least once, and one of the watches has retried.
+    // After 9 requests every watch has failed at least once, and one of the watches has retried.
     bench.until_requested(before.0 + 9, |_, _| true).await;
     assert_eq!(*bench.unmounted.borrow(), before.1, "what is mounted stays mounted");
     let wrote =
@@ -168,7 +168,7 @@ async fn start_without<K: Kind>() {
     let mut bench = Bench::with_crds(crds).await;
     bench.start();
     let list = format!("/{}", K::plural(&()));
-    // This request is the second attempt, so the agent survived the first.
+    // The second list request shows that the agent survived the failure of the first.
     bench.until_requested(2, |_, path| path.ends_with(&list)).await;
     assert!(!bench.status.is_ready(), "the agent is not ready");
     install(&bench, missing).await;
@@ -191,7 +191,7 @@ async fn the_agent_waits_for_a_missing_kind_that_it_only_reads() {
 
 #[tokio::test]
 async fn the_agent_works_on_other_objects_while_one_cannot_be_decoded_and_undoes_nothing() {
-    // A definition of the kind by newer or older software may allow objects that our types cannot decode.
+    // Newer or older software may define the kinds in a way that allows objects that our types cannot decode.
     let mut crds = strict_crds();
     for crd in &mut crds {
         let schema = &mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
@@ -227,7 +227,11 @@ async fn the_agent_works_on_other_objects_while_one_cannot_be_decoded_and_undoes
     let mut over = node_storage("over", 1);
     over["spec"]["blockReference"]["name"] = json!("nothing");
     bench.make::<NnfNodeStorage>(RABBIT, over).await;
-    bench.until("over", "held", |storage: &NnfNodeStorage| !storage.finalizers().is_empty()).await;
+    bench
+        .until("over", "with a finalizer", |storage: &NnfNodeStorage| {
+            !storage.finalizers().is_empty()
+        })
+        .await;
     bench.delete::<NnfNodeStorage>("over").await;
     let refused = |storage: &NnfNodeStorage| {
         let error = storage.status.as_ref().and_then(|status| status.error.as_ref());
@@ -235,7 +239,7 @@ async fn the_agent_works_on_other_objects_while_one_cannot_be_decoded_and_undoes
     };
     bench.until("over", "refused", refused).await;
     bench.delete::<NnfNodeBlockStorage>("nothing").await;
-    // No event comes from now on: only the timer makes the agent retry.
+    // Without this change of the object, only the timer would make the agent retry.
     let again = json!({"metadata": {"labels": {"look": "again"}}});
     bench.change::<NnfNodeStorage>("over", again).await;
     bench.until_gone::<NnfNodeStorage>("over").await;

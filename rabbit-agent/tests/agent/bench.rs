@@ -68,7 +68,7 @@ const TREE: &str = "/mnt/nnf/3f6c2d1e-8a47-4b0e-9d5b-6f1f0a7c9e21-0";
 /// Longest wait of a test. Only a failing test waits that long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Maximum number of requests that the agent may send during one wait; then the test gives up.
+/// Maximum number of requests that the agent may send during one wait; after more requests the test gives up.
 const MAX_REQUESTS: usize = 2000;
 
 /// Longest run of one podman command. A busy machine needs long to start a container, and the agent
@@ -252,7 +252,7 @@ pub(crate) fn roots(paths: &[&str]) -> AllowedRoots {
     AllowedRoots::new(paths.iter().map(PathBuf::from)).unwrap()
 }
 
-/// Returns the configuration of an agent whose command line gives only the agent's name.
+/// Returns the configuration of an agent whose command line gives only the name of the node.
 fn default_config() -> Config {
     Args::parse_from(["rabbit-agent", "--node", RABBIT]).check().unwrap()
 }
@@ -357,7 +357,7 @@ impl Bench {
         self.make::<NnfStorageProfile>("default", profile()).await;
     }
 
-    /// Lets `refusal` answer the agent's requests from now on.
+    /// Lets `refusal` refuse requests of the agent from now on; a request for which it returns `None` reaches the API.
     pub(crate) fn refuse(
         &self,
         refusal: impl Fn(&http::Request<Body>) -> Option<Refused> + Send + Sync + 'static,

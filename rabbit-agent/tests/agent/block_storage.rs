@@ -18,7 +18,7 @@ fn access_patch(access: &[&str]) -> serde_json::Value {
 }
 
 #[tokio::test]
-async fn access_is_granted_by_slot_and_withdrawn() {
+async fn access_is_granted_at_the_slot_of_the_compute_and_withdrawn() {
     let bench = Bench::new().await;
     bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &[(MIB, &[RABBIT])])).await;
     let object: NnfNodeBlockStorage = bench.until(NAME, "ready", block_ready).await;
@@ -65,7 +65,7 @@ async fn a_compute_that_moved_has_access_only_at_its_new_slot() {
 }
 
 #[tokio::test]
-async fn an_unknown_compute_changes_nothing_until_it_is_configured() {
+async fn nothing_is_made_for_an_object_with_an_unknown_compute_until_the_compute_is_configured() {
     let bench = Bench::new().await;
     let new_object = block_storage(NAME, &[(MIB, &[RABBIT]), (MIB, &[RABBIT, "compute-77"])]);
     bench.make::<NnfNodeBlockStorage>(RABBIT, new_object).await;
@@ -89,7 +89,7 @@ async fn an_unknown_compute_changes_nothing_until_it_is_configured() {
 }
 
 #[tokio::test]
-async fn capacities_below_1_are_rejected_by_field() {
+async fn the_error_for_a_capacity_below_1_names_the_field() {
     let bench = Bench::new().await;
     for (name, capacity) in [("zero", 0), ("negative", -4096)] {
         bench
@@ -108,7 +108,7 @@ async fn capacities_below_1_are_rejected_by_field() {
 }
 
 #[tokio::test]
-async fn a_full_rabbit_allocates_all_or_nothing_and_later_when_there_is_room() {
+async fn a_full_rabbit_keeps_no_part_of_an_object_s_allocations_until_there_is_room_for_all() {
     let bench = Bench::new().await;
     bench
         .make::<NnfNodeBlockStorage>(
@@ -140,7 +140,10 @@ async fn a_full_rabbit_allocates_all_or_nothing_and_later_when_there_is_room() {
     let since: Vec<_> = bench.host.applied().into_iter().skip(before).collect();
     let created = since.iter().filter(|step| matches!(step, Step::CreateNamespace { .. })).count();
     let deleted = since.iter().filter(|step| matches!(step, Step::DeleteNamespace { .. })).count();
-    assert_eq!(created, deleted, "all that was made for it was released: {since:#?}");
+    assert_eq!(
+        created, deleted,
+        "all that was made for the refused object was released: {since:#?}"
+    );
 
     bench.delete::<NnfNodeBlockStorage>("first").await;
     let object: NnfNodeBlockStorage = bench.until(NAME, "served", block_ready).await;
@@ -160,7 +163,7 @@ async fn objects_of_another_kubernetes_namespace_are_ignored() {
 }
 
 #[tokio::test]
-async fn a_full_disk_beneath_file_drives_is_reported_with_its_numbers() {
+async fn the_report_of_a_full_disk_beneath_file_drives_has_its_free_bytes() {
     let bench = Bench::new().await;
     bench.host.set_room(5 << 20);
     bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &[(100 * MIB, &[RABBIT])])).await;
@@ -171,7 +174,7 @@ async fn a_full_disk_beneath_file_drives_is_reported_with_its_numbers() {
 }
 
 #[tokio::test]
-async fn namespaces_without_record_are_adopted_by_status_and_namespaces_without_object_stay() {
+async fn namespaces_without_record_are_adopted_from_the_status_and_unclaimed_namespaces_stay() {
     let mut bench = Bench::new().await;
     bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &[(MIB, &[RABBIT])])).await;
     bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage("going", &[(MIB, &[RABBIT])])).await;
@@ -225,7 +228,8 @@ async fn a_drive_that_refuses_commands_fails_only_the_allocation_on_it() {
     bench.until::<NnfNodeBlockStorage>(NAME, "ready", block_ready).await;
 }
 
-/// A drive may take an hour to format a namespace. More passes format here than may run at the same time.
+/// A drive may take an hour to erase a namespace that it deletes. More passes delete here than may run at the same
+/// time.
 #[tokio::test]
 async fn allocations_do_not_wait_for_erasures() {
     let bench = Bench::new().await;

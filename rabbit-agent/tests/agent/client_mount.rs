@@ -149,7 +149,7 @@ async fn the_second_object_for_a_path_waits_for_the_first() {
 }
 
 #[tokio::test]
-async fn an_object_deleted_before_its_finalizer_frees_its_path() {
+async fn an_object_deleted_before_it_gets_its_finalizer_frees_its_path() {
     let bench = Bench::new().await;
     bench.file_systems(1).await;
     bench.refuse(|request| {
@@ -162,7 +162,7 @@ async fn an_object_deleted_before_its_finalizer_frees_its_path() {
         .await;
     bench.delete::<ClientMount>(MOUNT).await;
     bench.admit();
-    // If two objects were created within one second, either may come first.
+    // If two objects were created within one second, either may come first: the test waits until the second is over.
     let mut other = client_mount("other", &COMPUTES[..1]);
     other["spec"]["mounts"][0]["mountPath"] = json!(in_tree("other"));
     let created = |mount: &ClientMount| mount.creation_timestamp().map(|at| at.0);
@@ -197,7 +197,7 @@ async fn a_busy_mount_is_reported_until_it_is_released() {
     bench.until(MOUNT, "mounted", mount_ready).await;
     bench.host.hold(&path(&in_tree("node-0")));
     bench.delete::<ClientMount>(MOUNT).await;
-    let object: ClientMount = bench.until(MOUNT, "held", mount_failed).await;
+    let object: ClientMount = bench.until(MOUNT, "busy", mount_failed).await;
     assert!(user_message(&object).contains("node-0"), "{}", user_message(&object));
     bench.host.let_go(&path(&in_tree("node-0")));
     bench.until_gone::<ClientMount>(MOUNT).await;
@@ -239,8 +239,8 @@ async fn the_mounts_of_a_disappeared_object_are_removed() {
     let target = path(&in_tree("node-0"));
     bench.host.hold(&target);
     bench.delete::<ClientMount>(MOUNT).await;
-    bench.until(MOUNT, "held", mount_failed).await;
-    // Central controllers remove the finalizers of a node that they consider down.
+    bench.until(MOUNT, "busy", mount_failed).await;
+    // Central controllers remove the finalizers from the objects of a node that they consider down.
     bench.change::<ClientMount>(MOUNT, json!({"metadata": {"finalizers": null}})).await;
     bench.until_gone::<ClientMount>(MOUNT).await;
     bench.host.let_go(&target);
@@ -260,10 +260,10 @@ async fn the_mounts_of_a_disappeared_object_are_removed() {
     );
 }
 
-/// The storage waits for an earlier version of a ClientMount. Only a pass over the ClientMount can
-/// remove that version's mounts.
+/// The NnfNodeStorage waits for an earlier version of the ClientMount, whose mounts only a pass over the ClientMount
+/// can remove.
 #[tokio::test]
-async fn an_object_changed_and_deleted_before_its_finalizer_blocks_no_storage() {
+async fn an_object_changed_and_deleted_before_it_gets_its_finalizer_blocks_no_storage() {
     let bench = Bench::new().await;
     bench.file_systems(1).await;
     bench.refuse(|request| {
@@ -422,11 +422,11 @@ async fn an_object_stays_while_a_dropped_mount_is_busy() {
             bench.start();
         }
         let held = |mount: &ClientMount| mount_failed(mount) && !mount_ready(mount);
-        let object: ClientMount = bench.until(MOUNT, "held", held).await;
+        let object: ClientMount = bench.until(MOUNT, "busy", held).await;
         assert!(user_message(&object).contains("node-0"), "{}", user_message(&object));
         bench.delete::<ClientMount>(MOUNT).await;
         bench
-            .until(MOUNT, "held", |mount: &ClientMount| {
+            .until(MOUNT, "busy", |mount: &ClientMount| {
                 held(mount) && mount.metadata.deletion_timestamp.is_some()
             })
             .await;

@@ -33,7 +33,7 @@ async fn bench(podman: &Podman) -> Bench {
     bench.podman = Some(podman.program());
     let api: Api<ConfigMap> = Api::namespaced(bench.client.clone(), "default");
     let made = api.create(&PostParams::default(), &files("w-1")).await;
-    // A real API server has the ConfigMap already.
+    // A real API server may still have the ConfigMap of an earlier test.
     assert!(made.is_ok() || bench.server.real().is_some(), "{made:?}");
     bench.start();
     bench
@@ -80,7 +80,7 @@ fn log(object: &NodeContainers) -> String {
     status(object).logs.into_iter().map(|log| log.text).collect()
 }
 
-/// Sets a deadline that has passed already.
+/// Sets the deadline to 1 s after the start.
 async fn let_deadline_pass(bench: &Bench, name: &str) {
     bench.change::<NodeContainers>(name, json!({"spec": {"activeDeadlineSeconds": 1}})).await;
 }
@@ -137,6 +137,7 @@ async fn containers_wait_for_a_missing_config_map_that_the_status_names() {
     let api: Api<ConfigMap> = Api::namespaced(bench.client.clone(), "default");
     api.create(&PostParams::default(), &files("late")).await.unwrap();
     bench.until(NAME, "ready", has_state(NodeContainersState::Ready)).await;
+    // The agent has read the files already, so the ConfigMap may be deleted before the containers end.
     api.delete("late", &DeleteParams::default()).await.unwrap();
     let name = format!("warren-{}-1-app", made.uid().unwrap());
     podman.touch(&name, "/tmp/end");

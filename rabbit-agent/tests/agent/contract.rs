@@ -84,7 +84,13 @@ async fn a_finalizer_removed_from_a_living_object_is_added_again() {
         .until(NAME, "with its finalizer again", has::<NnfNodeStorage>(finalizer::NNF_NODE_STORAGE))
         .await;
     bench.change::<NnfNodeBlockStorage>(NAME, none).await;
-    bench.until(NAME, "held again", has::<NnfNodeBlockStorage>(finalizer::NNF_NODE_STORAGE)).await;
+    bench
+        .until(
+            NAME,
+            "with the finalizer of the NnfNodeStorage again",
+            has::<NnfNodeBlockStorage>(finalizer::NNF_NODE_STORAGE),
+        )
+        .await;
     bench
         .until(
             NAME,
@@ -92,15 +98,24 @@ async fn a_finalizer_removed_from_a_living_object_is_added_again() {
             has::<NnfNodeBlockStorage>(finalizer::NNF_NODE_BLOCK_STORAGE),
         )
         .await;
-    assert_eq!(*bench.unmounted.borrow(), 1, "only the mount of the set-up was unmounted");
+    assert_eq!(
+        *bench.unmounted.borrow(),
+        1,
+        "the only unmount was part of setting up the file system"
+    );
 }
 
 #[tokio::test]
 async fn a_block_storage_deleted_first_waits_for_its_file_systems() {
     let bench = Bench::new().await;
     bench.file_systems(1).await;
-    let block =
-        bench.until(NAME, "held", has::<NnfNodeBlockStorage>(finalizer::NNF_NODE_STORAGE)).await;
+    let block = bench
+        .until(
+            NAME,
+            "with the finalizer of the NnfNodeStorage",
+            has::<NnfNodeBlockStorage>(finalizer::NNF_NODE_STORAGE),
+        )
+        .await;
     assert!(block.finalizers().iter().any(|name| name == finalizer::NNF_NODE_BLOCK_STORAGE));
     bench.delete::<NnfNodeBlockStorage>(NAME).await;
     bench.delete::<NnfNodeStorage>(NAME).await;
@@ -182,7 +197,7 @@ async fn a_status_of_another_daemon_is_corrected_at_the_start() {
 }
 
 #[tokio::test]
-async fn a_status_written_by_another_daemon_meanwhile_is_corrected() {
+async fn a_status_that_another_daemon_writes_while_the_agent_runs_is_corrected() {
     let bench = Bench::new().await;
     job(&bench, 2).await;
     leave_stale(&bench).await;
@@ -262,7 +277,8 @@ async fn reported_namespaces_that_are_missing_are_not_created_again() {
     let failed = |storage: &NnfNodeStorage| {
         storage.status.as_ref().is_some_and(|status| status.error.is_some())
     };
-    let storage: NnfNodeStorage = bench.until(NAME, "without its first", failed).await;
+    let storage: NnfNodeStorage =
+        bench.until(NAME, "with an error about its first file system", failed).await;
     let status = storage.status.unwrap();
     let user = status.error.unwrap().user_message.unwrap();
     assert!(user.contains("file system 0") && !user.contains("file system 1"), "{user}");
@@ -290,7 +306,7 @@ async fn an_object_in_another_kubernetes_namespace_is_not_mounted() {
 }
 
 #[tokio::test]
-async fn readiness_and_counters_follow_the_agent_s_work() {
+async fn the_agent_is_ready_and_has_counted_passes_after_its_first_work() {
     let mut bench = Bench::bare().await;
     bench.site().await;
     assert!(!bench.status.is_ready());

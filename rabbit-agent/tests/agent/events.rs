@@ -36,7 +36,7 @@ async fn event_of(bench: &Bench, kind: &str, object: &impl ResourceExt, reason: 
 }
 
 #[tokio::test]
-async fn an_allocation_causes_an_event_that_describe_finds() {
+async fn an_allocation_causes_an_event_that_kubectl_describe_finds() {
     let bench = Bench::new().await;
     bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &[(MIB, &[RABBIT])])).await;
     let object: NnfNodeBlockStorage = bench.until(NAME, "ready", block_ready).await;
@@ -64,7 +64,7 @@ async fn a_pulled_drive_causes_an_event_of_the_nnf_node() {
 }
 
 #[tokio::test]
-async fn an_api_that_refuses_events_does_not_disturb_the_agent_and_gets_each_event_once() {
+async fn an_api_that_refuses_an_event_gets_no_further_events_and_the_agent_works_on() {
     let bench = Bench::new().await;
     let is_event =
         |method: &Method, path: &str| *method == Method::POST && path.ends_with("/events");

@@ -1,4 +1,4 @@
-//! Tests fences, from the request file to the answer.
+//! Tests how the agent fences computes, from the request file to the answer.
 
 use std::{
     fs,
@@ -53,7 +53,7 @@ fn response(bench: &Bench, number: u8, node: &str) -> PathBuf {
     bench.directory.path().join("responses").join(name(number, node))
 }
 
-/// Writes a request as the sites' agent does, without a rename.
+/// Writes a request as the sites' fence agent does, without a rename.
 fn write_request(bench: &Bench, number: u8, node: &str) {
     write_request_for(bench, number, node, "off");
 }
@@ -262,7 +262,7 @@ async fn an_unproved_fence_fails_and_is_not_acknowledged_to_dlm() {
     assert_eq!(reach(&bench, NODE), 1);
 }
 
-/// A pass whose units were computed before the request must not attach the namespaces again that the fence detaches.
+/// A pass that began before the request must not attach the namespaces again that the fence detaches.
 #[tokio::test]
 async fn a_fence_waits_for_an_attachment_to_its_node() {
     let bench = Bench::new().await;
@@ -291,7 +291,8 @@ async fn a_fence_waits_for_an_attachment_to_its_node() {
     assert!(matches!(last, Some(Step::Detach { .. })), "{last:?}");
 }
 
-/// A namespace is zeroed for hours before it is attached, and meanwhile the compute that is to get it may fail.
+/// A new namespace may be zeroed for hours before the agent attaches it. Meanwhile the compute that shall get the
+/// namespace may fail.
 #[tokio::test]
 async fn a_fence_does_not_wait_for_a_pass_that_attaches_later() {
     let bench = sharing().await;
@@ -357,7 +358,7 @@ async fn a_fence_without_a_written_answer_is_not_acknowledged_to_dlm() {
     let in_the_way = response(&bench, 0, NODE);
     fs::create_dir(&in_the_way).unwrap();
     write_request(&bench, 0, NODE);
-    // The answer was written, but its rename failed.
+    // The answer was written to a temporary file, but the rename of this file failed.
     until(&in_the_way.with_file_name(format!(".{}", name(0, NODE))), true).await;
     assert!(request(&bench, 0, NODE).exists());
     fs::remove_dir(&in_the_way).unwrap();
@@ -366,7 +367,7 @@ async fn a_fence_without_a_written_answer_is_not_acknowledged_to_dlm() {
     assert_eq!(acknowledgements(&bench), "fence_ack 5 1 1\n", "DLM was told once");
 }
 
-/// The crash leaves the refusal beside its request.
+/// A crash left a refusal, which is an answer without success, beside its request.
 #[tokio::test]
 async fn a_refusal_left_by_a_crash_is_not_acknowledged_to_dlm() {
     let mut bench = sharing().await;
@@ -385,8 +386,8 @@ async fn a_refusal_left_by_a_crash_is_not_acknowledged_to_dlm() {
 #[tokio::test]
 async fn a_fence_detaches_namespaces_without_object_too() {
     let bench = sharing().await;
-    // The object is deleted by force: its finalizers are removed, and the agent learns of it only when the fence reads
-    // the API.
+    // The object is deleted by force: its finalizers are removed, and the agent learns of the deletion only when the
+    // fence reads the API.
     let api = bench.api::<NnfNodeBlockStorage>(RABBIT);
     bench.refuse(|request| {
         request
@@ -408,7 +409,7 @@ async fn without_the_fence_directories_no_compute_gets_access_to_a_gfs2() {
     let mut bench = Bench::bare().await;
     bench.site().await;
     plant_cluster(&bench);
-    // A file is at the path of the directory, as if the disk were not mounted.
+    // A file at the path of the directory makes the directory unusable, as an unmounted disk would.
     fs::write(bench.directory.path().join("requests"), "").unwrap();
     bench.start();
     bench.make::<NnfNodeBlockStorage>(RABBIT, shared("server", &[RABBIT])).await;
@@ -416,7 +417,7 @@ async fn without_the_fence_directories_no_compute_gets_access_to_a_gfs2() {
     bench.make::<NnfNodeBlockStorage>(RABBIT, shared(NAME, &[RABBIT, NODE])).await;
     let object: NnfNodeBlockStorage = bench.until(NAME, "refused", block_failed).await;
     let error = object.status.unwrap().error.unwrap();
-    assert_eq!(error.severity, Severity::Major, "a workflow waits for it");
+    assert_eq!(error.severity, Severity::Major, "a workflow waits for the directories");
     let text = error.debug_message;
     assert!(text.contains("cannot tell which computes are fenced"), "{text}");
     let xfs = block_storage("xfs", &[(MIB, &[RABBIT, NODE])]);
@@ -446,7 +447,7 @@ async fn while_the_fence_directories_are_missing_access_stays_and_no_more_access
     assert_eq!(reach(&bench, NODE), 3);
     assert!(!there.exists(), "the agent must not create the directory again");
 
-    // The other disk lacks the answer for compute-01.
+    // The new directory lacks the answer for compute-01, as if another disk were mounted.
     fs::create_dir(&there).unwrap();
     let reported = |block: &NnfNodeBlockStorage| {
         let error = block.status.as_ref().and_then(|status| status.error.clone());

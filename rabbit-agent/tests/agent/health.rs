@@ -91,13 +91,13 @@ async fn a_compute_whose_link_is_lost_is_offline_and_comes_back_by_itself() {
 
     probe.links.lock().unwrap().insert(6, UP);
     state.request_check();
-    // The status changes once the link has been up for a while. The test requests no check for that.
+    // The status changes once the link has been up for a while, without another request of the test.
     bench.until(NNF_NODE, "ready again", |node: &NnfNode| sixth(node) == READY).await;
     health.wait_for(|newest| newest.state() == State::Ok).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_silent_podman_is_reported_in_the_health() {
+async fn a_podman_that_fails_is_reported_in_the_health() {
     let place = tempfile::tempdir().unwrap();
     let (program, broken) = (place.path().join("podman"), place.path().join("broken"));
     // The output of a podman without containers, and the error of a podman whose database is of another version.
@@ -128,8 +128,8 @@ async fn links_are_reported_while_a_drive_hangs() {
     bench
         .until(NNF_NODE, "ready", |node: &NnfNode| node_reported(node) && sixth(node) == READY)
         .await;
-    // The agent reports links separately from drives only after its watch has brought the first status. If a write
-    // builds on the first status, the watch has brought it.
+    // The agent reports links separately from drives only after its watch has brought the first status. Once the agent
+    // has written a second status, the watch has brought the first.
     bench.trouble.lock().unwrap().fault = true;
     state.request_check();
     bench
@@ -171,7 +171,7 @@ async fn file_systems_are_checked_when_a_drive_disappears_or_appears() {
     }
 }
 
-/// The drive may be missing from the first inventory already, although it was present when its file system was checked.
+/// A drive may be missing from the first inventory already, although it was present when its file system was checked.
 #[tokio::test]
 async fn file_systems_are_checked_after_the_first_device_event() {
     let (bench, _, state) = bench_with_probe().await;

@@ -1,5 +1,5 @@
-//! Tests trees beneath the index root. The rabbits' ClientMounts here are as central controllers create them:
-//! without the computes' names.
+//! Tests index trees beneath the index root: directories with a link from the name of each compute to its mount. The
+//! rabbits' ClientMounts here are as central controllers create them: without the computes' names.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -90,7 +90,7 @@ async fn each_compute_has_a_link_to_the_allocation_it_mounts() {
     bench.file_systems(2).await;
     bench.make::<ClientMount>(RABBIT, rabbit_mount()).await;
     bench.until(MOUNT, "mounted", mount_ready).await;
-    assert!(links(&bench).is_empty(), "no compute mounts them yet");
+    assert!(links(&bench).is_empty(), "no compute mounts an allocation yet");
     create_mount(&bench, "compute-03", COMPUTES, 0, &workflow()).await;
     create_mount(&bench, "compute-01", COMPUTES, 1, &workflow()).await;
     // Another job's mount of the same storage does not belong to this tree.
@@ -100,7 +100,7 @@ async fn each_compute_has_a_link_to_the_allocation_it_mounts() {
 }
 
 #[tokio::test]
-async fn the_index_tree_waits_for_computes_with_access_but_without_a_client_mount() {
+async fn a_compute_with_access_gets_its_link_once_its_client_mount_exists() {
     let bench = bench().await;
     bench.file_systems(2).await;
     grant(&bench, "compute-02", "compute-01").await;

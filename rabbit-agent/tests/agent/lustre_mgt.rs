@@ -1,4 +1,5 @@
-//! Tests the file system names of a management target. Its tools are scripts that record their arguments.
+//! Tests the file system names of a Lustre management target (MGT). The tools of the target are scripts that record
+//! their arguments.
 
 use std::{fs, path::PathBuf, time::Duration};
 
@@ -134,7 +135,7 @@ async fn the_name_of_the_target_s_own_storage_is_dropped_after_a_failed_erasure(
     bench.make::<NnfLustreMgt>(RABBIT, object).await;
     bench.until("mgt", "named", has(&["aaaaaaaa", "aaaaaaab"])).await;
     bench.change::<NnfLustreMgt>("mgt", claims(&["other"])).await;
-    bench.until("mgt", "without its own", has(&["aaaaaaab"])).await;
+    bench.until("mgt", "without the name of its own storage", has(&["aaaaaaab"])).await;
     assert_eq!(target.erased(), ["aaaaaaaa"], "the agent tried to erase the name");
 }
 
@@ -153,7 +154,7 @@ async fn an_object_is_deleted_although_a_name_cannot_be_erased() {
 }
 
 #[tokio::test]
-async fn an_unrecorded_erasure_is_repeated_before_its_name_is_given_out() {
+async fn an_unrecorded_erasure_is_repeated_and_its_name_is_not_given_out_meanwhile() {
     let mut bench = Bench::new().await;
     let target = Target::new(&bench, "true");
     bench.make::<NnfLustreMgt>(RABBIT, mgt("aaaaaaaa", &["one"])).await;
@@ -245,7 +246,7 @@ async fn names_wait_for_a_missing_config_map_that_is_reported_with_a_remedy() {
     bench.until("mgt", "named", has(&["dddddddd"])).await;
 }
 
-/// Go controllers write a missing reference as this value.
+/// Go controllers write a missing reference as an empty object.
 #[tokio::test]
 async fn an_empty_reference_counts_as_missing() {
     let bench = Bench::new().await;
@@ -274,7 +275,7 @@ async fn commands_run_in_order_until_one_fails_and_each_result_is_reported() {
     let ready: Vec<bool> = reported.command_list.iter().map(|command| command.ready).collect();
     assert_eq!(ready, [false, false, true]);
     let bad = reported.command_list[0].error.clone().unwrap();
-    assert_eq!(bad.severity, Severity::Major, "the workflow waits for it");
+    assert_eq!(bad.severity, Severity::Major, "the workflow waits for the commands");
     for part in ["spec.commandList[0].commands[1]", "exit status: 9", "not today"] {
         assert!(bad.debug_message.contains(part), "{bad:?}");
     }

@@ -1,4 +1,4 @@
-//! The agent carries out NnfDataMovements on a real XFS.
+//! Tests NnfDataMovements on a real XFS.
 
 mod site;
 
@@ -232,7 +232,7 @@ async fn movements_run_one_at_a_time_and_users_take_turns_when_the_limit_is_1() 
     for name in names {
         let mut object = site.movement(name, "/in", &format!("/{name}"));
         if name == "b-1-0" {
-            // The second user may write to the directories of the first.
+            // The new mode lets the second user write to the directories of the first.
             object["spec"]["userId"] = json!(USER + 1);
             fs::set_permissions(site.storage(), fs::Permissions::from_mode(0o777)).unwrap();
         }

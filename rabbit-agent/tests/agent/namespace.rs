@@ -1,4 +1,4 @@
-//! Tests that the rabbit's Kubernetes namespace is deleted while a job uses the rabbit.
+//! Tests the deletion of the rabbit's Kubernetes namespace while a job uses the rabbit.
 
 use api::{ClientMount, NnfNode, NnfNodeBlockStorage, NnfNodeStorage};
 use k8s_openapi::api::core::v1::Namespace;
@@ -22,7 +22,7 @@ async fn a_deleted_kubernetes_namespace_tears_down_in_order_and_is_created_again
     let namespaces: Api<Namespace> = Api::all(bench.client.clone());
     let first = namespaces.get(RABBIT).await.unwrap().uid();
     namespaces.delete(RABBIT, &DeleteParams::default()).await.unwrap();
-    bench.until(MOUNT, "said to be held", crate::bench::mount_failed).await;
+    bench.until(MOUNT, "reported as busy", crate::bench::mount_failed).await;
     let steps = bench.host.applied();
     let torn_down = |step: &Step| match step {
         Step::RunHook { id, .. } => id.phase == HookPoint::PreTeardown,
@@ -42,7 +42,7 @@ async fn a_deleted_kubernetes_namespace_tears_down_in_order_and_is_created_again
             < first_deleted.unwrap()
     );
     // The agent goes on after its namespace is gone, and creates its NnfNode in a new namespace. Kubernetes deletes the
-    // objects of the old namespace kind by kind.
+    // objects of the old namespace kind by kind, so the test waits for the new namespace first.
     let another =
         |namespace: Option<&Namespace>| namespace.is_some_and(|namespace| namespace.uid() != first);
     let anew = await_condition(namespaces.clone(), RABBIT, another);

@@ -73,7 +73,7 @@ async fn a_file_system_takes_three_writes_to_the_api() {
 }
 
 #[tokio::test]
-async fn waiting_for_devices_is_not_an_error() {
+async fn a_file_system_that_waits_for_its_devices_reports_no_error() {
     let bench = Bench::bare().await;
     bench.make::<NnfStorageProfile>("default", profile()).await;
     let mut bench = bench;
@@ -88,7 +88,9 @@ async fn waiting_for_devices_is_not_an_error() {
     let block = bench.until(NAME, "waiting for slots", block_failed).await;
     assert_eq!(block.status.unwrap().error.unwrap().severity, Severity::Minor);
     let storage: NnfNodeStorage = bench
-        .until(NAME, "held", |storage: &NnfNodeStorage| !storage.finalizers().is_empty())
+        .until(NAME, "with a finalizer", |storage: &NnfNodeStorage| {
+            !storage.finalizers().is_empty()
+        })
         .await;
     assert_eq!(storage.status, None);
     bench.make::<api::SystemConfiguration>("default", system(&[("compute-01", 0)])).await;

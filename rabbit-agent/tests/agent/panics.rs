@@ -1,4 +1,4 @@
-//! Tests that a defect of the agent affects only the object in whose pass it shows.
+//! Tests that a defect of the agent affects only the object in whose pass the agent panics.
 
 use std::{
     collections::BTreeMap,
@@ -69,7 +69,7 @@ async fn a_panic_in_a_pass_fails_only_its_object() {
     bench.start();
     bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &[(SIZE, &[RABBIT])])).await;
     bench.until(NAME, "ready", block_ready).await;
-    // The pass over the NnfNode panics. It may begin later than the pass over the other object.
+    // The pass over the NnfNode panics. This pass may begin later than the pass over the other object.
     defective.called.notified().await;
 
     defective.mended.store(true, Ordering::SeqCst);

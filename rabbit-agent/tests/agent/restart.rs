@@ -120,7 +120,7 @@ fn count_created(bench: &Bench, before: usize) -> usize {
 #[tokio::test]
 async fn a_deleted_block_storage_gets_no_new_namespaces() {
     let (bench, before) = lose_while_held(&[0, 1]).await;
-    let block: NnfNodeBlockStorage = bench.until(NAME, "looked up", is_observed_again).await;
+    let block: NnfNodeBlockStorage = bench.until(NAME, "observed again", is_observed_again).await;
     let status = block.status.unwrap();
     assert!(
         !status.ready && status.allocations.iter().all(|allocation| allocation.devices.is_empty())
@@ -134,7 +134,7 @@ async fn a_deleted_block_storage_gets_no_new_namespaces() {
 #[tokio::test]
 async fn a_deleted_block_storage_keeps_its_namespaces_until_the_tear_down() {
     let (bench, before) = lose_while_held(&[0]).await;
-    let block: NnfNodeBlockStorage = bench.until(NAME, "looked up", is_observed_again).await;
+    let block: NnfNodeBlockStorage = bench.until(NAME, "observed again", is_observed_again).await;
     let status = block.status.unwrap();
     assert!(!status.ready && status.allocations[0].devices.is_empty());
     assert_eq!(status.allocations[1].accesses[RABBIT].device_paths.len(), 1);
@@ -156,7 +156,7 @@ async fn without_a_drive(go: fn(&FakeHost, u32)) -> Bench {
     let mut bench = Bench::new().await;
     let allocation = (1 << 20, &[RABBIT][..]);
     bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &[allocation])).await;
-    bench.until(NAME, "the first", block_ready).await;
+    bench.until(NAME, "ready with its first allocation", block_ready).await;
     let both = block_storage(NAME, &[allocation, allocation]);
     bench.change::<NnfNodeBlockStorage>(NAME, json!({"spec": both["spec"]})).await;
     bench.make::<NnfNodeStorage>(RABBIT, node_storage(NAME, 2)).await;
@@ -176,7 +176,8 @@ async fn delete_both(bench: &Bench) {
 async fn storage_with_a_replaced_drive_is_torn_down_and_released() {
     let mut bench = without_a_drive(FakeHost::swap_drive).await;
     bench.start();
-    let block: NnfNodeBlockStorage = bench.until(NAME, "without its first", block_failed).await;
+    let block: NnfNodeBlockStorage =
+        bench.until(NAME, "with an error about its first allocation", block_failed).await;
     let status = block.status.unwrap();
     let paths =
         status.allocations.iter().map(|allocation| allocation.accesses[RABBIT].device_paths.len());
@@ -242,7 +243,7 @@ async fn leave_mount() -> Bench {
 }
 
 #[tokio::test]
-async fn mounts_of_objects_deleted_without_an_agent_are_removed_first() {
+async fn mounts_of_objects_deleted_without_a_running_agent_are_removed_before_new_mounts() {
     for loses_records in [false, true] {
         let mut bench = leave_mount().await;
         assert_eq!(count_mounts(&bench), 1);

@@ -98,7 +98,7 @@ async fn a_lustre_is_not_mounted_before_its_servers_are_known() {
 }
 
 #[tokio::test]
-async fn servers_of_another_file_system_are_rejected_by_field() {
+async fn the_error_for_servers_of_another_file_system_names_the_field() {
     let bench = bench().await;
     bench.make::<Servers>("default", servers("gfs2")).await;
     bench.make::<ClientMount>(RABBIT, ownergroup(true)).await;

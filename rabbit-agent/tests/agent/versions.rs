@@ -14,7 +14,7 @@ use crate::bench::{
     node_storage, retry_until_served, storage_ready, strict_crds,
 };
 
-/// Returns definitions with fields that our types lack.
+/// Returns definitions that allow fields that our types lack.
 fn newer_crds() -> Vec<Value> {
     let mut crds = strict_crds();
     for crd in &mut crds {
@@ -99,7 +99,7 @@ async fn unknown_fields_survive_the_agent_s_writes() {
     mark::<NnfNodeBlockStorage>(&bench, NAME).await;
     mark::<NnfNode>(&bench, "nnf-nlc").await;
     mark::<NnfLustreMgt>(&bench, "mgt").await;
-    // A new agent has a new start time, and writes finalizers and statuses again.
+    // The new agent writes its new start time, the removed finalizers and the overwritten statuses.
     let none = json!({"metadata": {"finalizers": null}});
     bench.change::<ClientMount>(MOUNT, none.clone()).await;
     bench.change::<NnfNodeStorage>(NAME, none.clone()).await;
@@ -167,7 +167,7 @@ async fn pruned_fields_are_not_written_again_and_again() {
     let reported =
         |mount: &ClientMount| mount.status.as_ref().is_some_and(|status| status.mounts.len() == 1);
     bench.until("refused", "reported", reported).await;
-    // Work on other objects gives an endless loop over the first object the time to show.
+    // The work on other objects takes long enough to show an endless loop over the first objects.
     for count in 0..5 {
         let name = format!("other-{count}");
         bench

@@ -23,7 +23,7 @@ use tonic::{Request, Response, Status, Streaming, transport::Server};
 
 use crate::bench::{RABBIT, rabbit, strict_crds};
 
-/// Receives the hello message of one node, and then refuses the node because a newer agent is connected.
+/// Receives the messages of one node up to its health, and then refuses the node because a newer agent is connected.
 struct Coordinator(mpsc::UnboundedSender<from_node::Message>);
 
 #[tonic::async_trait]

@@ -8,8 +8,8 @@ use storage::desired::MountPoint;
 use super::{Object, Objects};
 
 impl Objects {
-    /// Returns whether an object or one of its mounts is invalid. Such an object may have mounts whose paths the agent
-    /// cannot tell: those that an earlier, valid version named.
+    /// Returns whether an object or one of its mounts is invalid. Such an object may have mounts at paths that the
+    /// agent does not know: an earlier, valid version of the object may have named other paths.
     pub(in crate::agent) fn may_have_unnamed_mounts(&self, uid: &str) -> bool {
         let units = self.known.get(uid).map(|object| &object.units);
         units.is_some_and(|units| {

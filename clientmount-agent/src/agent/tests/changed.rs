@@ -1,4 +1,5 @@
-//! A ClientMount whose `spec.mounts` is changed in place.
+//! A ClientMount whose `spec.mounts` is changed in place. A mount that the new version no longer requests is called
+//! dropped.
 
 use storage::observed::Superblock;
 
@@ -134,8 +135,8 @@ fn desired(object: &ClientMount) -> LinkEvent {
     LinkEvent::Desired(Box::new(received_mount(object)))
 }
 
-/// If the agent forgot that it has unmounted the dropped mount, it would run that mount's hooks again, beneath the
-/// mount that is now at the same path.
+/// If the agent forgot that it has unmounted the dropped mount, it would run the hooks of that mount's unmount again,
+/// although another file system is now mounted at the same path.
 #[tokio::test]
 async fn a_dropped_mount_is_unmounted_only_once_if_its_object_changes_during_the_unmount() {
     let mut profile = profile();
@@ -269,7 +270,7 @@ async fn a_restarted_agent_releases_an_object_of_another_node_only_after_its_rec
     assert!(agent.outbox.reports()[0].released && mounted_on(&chassis).is_empty());
 }
 
-/// A Lustre mount does not show which object it belongs to.
+/// A Lustre mount does not show which object it belongs to; the agent's record of mounts does.
 #[tokio::test]
 async fn a_lustre_mount_that_was_dropped_or_whose_object_was_deleted_before_a_start_is_unmounted() {
     let now = Instant::now();

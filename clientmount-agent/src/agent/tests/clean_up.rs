@@ -24,7 +24,7 @@ async fn after_a_complete_list_the_clean_up_removes_warrens_unwanted_mounts_and_
     session.send(&objects[1]).await;
     session.send_message(to_node::Message::Synced(Synced {})).await;
     session.report_of(&objects[1], ready).await;
-    // The agent stops only after it has finished the work on the other object.
+    // The agent stops only after it has finished its running work, also that on the object that the list lacked.
     node.stop.take().unwrap().send(()).unwrap();
     wait_for("the agent's end", &mut node.agent).await.unwrap();
     assert_eq!(node.mounted(), ["/mnt/nnf/admin", "/mnt/nnf/job-1"]);
@@ -75,7 +75,8 @@ async fn restarted_on<H: Host + 'static>(
     (node, session, objects)
 }
 
-/// A node on which the first umount(2) fails. The agent may mount several paths at the same time, in any order.
+/// A node on which the first umount(2) fails. [`FakeHost::fail`] cannot choose this step, because it counts steps, and
+/// the agent works on several paths at the same time, in any order.
 #[derive(Debug)]
 struct Refusing {
     node: Arc<FakeHost>,

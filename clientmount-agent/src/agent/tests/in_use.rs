@@ -9,7 +9,7 @@ fn holder() -> Child {
     Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap()
 }
 
-/// Does all work that is due at this time.
+/// Does all work that is due at `now`.
 pub(super) async fn work(agent: &mut Agent, now: Instant) {
     loop {
         agent.start(now);

@@ -1,4 +1,4 @@
-//! The life of an object: mounted, reported, changed, released.
+//! The life of an object: mounted, reported, changed, and released once it is completely unmounted.
 
 use super::*;
 

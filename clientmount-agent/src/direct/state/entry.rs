@@ -120,7 +120,7 @@ impl Entry {
     }
 
     /// Returns the profile to read; `None` if no read is needed. A missing profile is read again, since it may still
-    /// appear, unless the object is being deleted: it is unmounted without the profile.
+    /// appear, unless the object is being deleted: a deleted object is unmounted without the profile.
     pub(super) fn read(&self, object: &ClientMount) -> Option<ObjectKey> {
         let is_needed = match Hold::new(object) {
             Hold::OtherNode | Hold::Released => false,

@@ -71,7 +71,7 @@ pub(super) fn judge_mounted(mount: &JobMount, evidence: &Evidence<'_>) -> Option
     judge_mount(mount, evidence, desired::Goal::Mounted)
 }
 
-/// Judges a mount that is to reach this goal; `None` once it has.
+/// Judges a mount that is to reach this goal; returns `None` once the mount has reached it.
 fn judge_mount(
     mount: &JobMount,
     evidence: &Evidence<'_>,

@@ -13,7 +13,7 @@ use tonic::transport::server::Connected;
 
 use super::pending::{Caller, Pending, Slot};
 
-/// A connection that keeps its slot until it ends.
+/// A connection that keeps its slot until it ends or the server closes it.
 #[derive(Debug)]
 pub struct Connection<S> {
     stream: S,
@@ -56,7 +56,7 @@ impl<S> Connection<S> {
         (Self { stream, caller, first_request: Some(first_request), _slot: slot }, pending)
     }
 
-    /// Returns the handle with which the server marks the connection as used.
+    /// Returns the handle with which the server records that the connection has made a request.
     pub fn caller(&self) -> Caller {
         self.caller.clone()
     }

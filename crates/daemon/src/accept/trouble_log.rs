@@ -9,8 +9,8 @@ use super::Limits;
 
 /// Delay after a failed accept, which fails for example when no file descriptor is free.
 const RETRY_DELAY: Duration = Duration::from_millis(200);
-/// Time without a failed accept after which accepting counts as working again: when few file descriptors are free, some
-/// accepts fail and others succeed.
+/// Time without a failed accept after which accepting counts as working again. One success is not enough: when few file
+/// descriptors are free, some accepts fail and others succeed.
 const WORKING_AFTER: Duration = Duration::from_secs(60);
 
 /// The problems that were logged and are not over.

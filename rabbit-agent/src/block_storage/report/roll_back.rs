@@ -153,7 +153,7 @@ mod tests {
         let allocations = samples::allocations(&object);
         assert!(
             to_roll_back(&object, &allocations, &[old(&allocations[0]), full()]).is_empty(),
-            "an earlier pass made it, and its status may have been lost"
+            "an earlier pass made the allocation, and its status may have been lost"
         );
         let both = [old(&allocations[0]), Ok(Converged::default())];
         object.status = Some(status(&object, &allocations, &both, &[], &samples::started(), None));

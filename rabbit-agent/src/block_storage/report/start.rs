@@ -17,8 +17,9 @@ pub fn is_observed_by(status: &NnfNodeBlockStorageStatus, started: &Time) -> boo
     at.is_some_and(|at| at.0.as_second() == started.0.as_second())
 }
 
-/// Returns the start time that an agent which starts `now` reports. It is later than all start times reported before,
-/// even if the clock is wrong after a reboot, so that no reader takes device paths of an earlier boot for current ones.
+/// Returns the start time for the reports of an agent that starts at `now`. The time is later than all start times
+/// reported before, even if the clock is wrong after a reboot, so that no reader takes device paths of an earlier boot
+/// for current ones.
 pub fn started_after<'a>(
     now: Timestamp,
     objects: impl Iterator<Item = &'a Arc<NnfNodeBlockStorage>>,

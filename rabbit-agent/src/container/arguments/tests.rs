@@ -148,7 +148,7 @@ fn stop_and_remove_pass_the_grace_period() {
 }
 
 #[test]
-fn an_mpi_worker_has_keys_hosts_and_podhelper_and_only_the_run_s_network() {
+fn an_mpi_worker_has_keys_hosts_and_podhelper_and_no_network_of_podman() {
     let pod = Pod {
         name: pod(1),
         hostname: "w-worker-0".to_owned(),

@@ -43,7 +43,7 @@ fn network(port: u32, place: u32, rabbit: &str) -> Value {
 }
 
 #[test]
-fn an_invalid_field_is_rejected_by_name() {
+fn the_error_for_an_invalid_field_names_the_field() {
     type Edit = fn(&mut Value);
     let cases: [(Edit, &str); 28] = [
         (|spec| spec["userID"] = json!(0), "spec.userID is 0"),
@@ -99,5 +99,5 @@ fn an_invalid_field_is_rejected_by_name() {
     }
     assert_eq!(desired(|_| {}).attempts(), 2);
     let endless = object(|spec| spec["terminationGracePeriodSeconds"] = json!(i64::MAX));
-    assert_eq!(grace(&endless.spec), 86_400, "a rejected object is removed too");
+    assert_eq!(grace(&endless.spec), 86_400, "the limit holds for a rejected object too");
 }

@@ -203,7 +203,7 @@ fn containers_past_their_deadline_are_stopped_after_the_status_says_so() {
 }
 
 #[test]
-fn an_image_is_fetched_before_the_deadline() {
+fn fetching_an_image_may_take_only_the_time_until_the_deadline() {
     let pull_seconds = |limit: Option<i64>| {
         let desired = desired(|spec| spec["activeDeadlineSeconds"] = json!(limit));
         let steps = plan(&desired, &seen(&[]), &fresh(), true, at(45));

@@ -1,6 +1,6 @@
 //! Writes the files of containers: configuration, keys, and the directories that the containers of an attempt share.
 //!
-//! Each object has one directory for all of these. The directory is removed with the object, and with it the
+//! Each object has one directory for all of these files. The directory is removed with the object, and with it the
 //! `.unfinished` directories that a killed agent left in it.
 
 use std::{

@@ -49,7 +49,7 @@ async fn without_a_cluster_the_agent_tries_to_open_the_fence_directories_once_a_
 /// The directory is replaced while the agent is busy; the agent reads the directory before the
 /// kernel's event reaches it.
 #[tokio::test]
-async fn a_node_stays_fenced_when_the_directory_is_replaced() {
+async fn a_node_stays_fenced_when_the_directory_of_answers_is_replaced() {
     let directory = tempfile::tempdir().unwrap();
     let mut fencer = fencer(directory.path());
     let responses = directory.path().join("responses");

@@ -231,7 +231,7 @@ fn conditions_of_a_drive_that_the_check_did_not_read_stay() {
 }
 
 #[test]
-fn low_spare_blocks_end_two_percent_above_the_threshold() {
+fn the_condition_of_low_spare_blocks_ends_two_percent_above_the_threshold() {
     let mut rabbit = Rabbit::well();
     rabbit.smart().spare = 9;
     let reported = ["nqn.x:d0: 9 % of its spare blocks are left, threshold 10 %: replace it"];
@@ -337,7 +337,7 @@ fn a_condition_due_to_end_but_unread_is_rechecked_once_a_minute() {
 }
 
 #[test]
-fn memory_pressure_and_load_end_below_their_threshold() {
+fn conditions_of_memory_pressure_and_load_end_at_another_threshold_than_they_begin() {
     let mut rabbit = Rabbit::well();
     let mut at = |available: u64, memory, hundredths| {
         rabbit.facts.memory = Some(Memory { total: 1000 << 20, available: available << 20 });

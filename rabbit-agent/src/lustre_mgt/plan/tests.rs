@@ -287,8 +287,9 @@ fn an_invalid_start_name_is_rejected_with_its_field() {
     }
 }
 
-/// A crash interrupts the work after each number of actions: the last action was done, but its result was not written.
-/// Between actions, claims are added and withdrawn; the seed says which of the three claims exist in each round.
+/// In each round a crash interrupts the work after some actions: the last action was done, but its result was not
+/// written. Between rounds, claims are added and withdrawn. The seed gives the number of actions, and the claims that
+/// exist in each round.
 #[test]
 fn no_two_claims_get_the_same_name_wherever_the_work_is_interrupted() {
     for seed in 0_u32..512 {

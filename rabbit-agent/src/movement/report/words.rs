@@ -28,7 +28,7 @@ pub(super) fn duration(seconds: f64) -> String {
 }
 
 /// Returns the bytes per second since the process started, without those that earlier processes copied; `None` in the
-/// first second.
+/// first second, or while nothing was copied.
 pub(super) fn rate(progress: &Progress, seconds: f64) -> Option<u64> {
     let copied = progress.bytes.saturating_sub(progress.kept);
     (seconds >= 1.0 && copied > 0).then(|| truncated(as_f64(copied) / seconds))

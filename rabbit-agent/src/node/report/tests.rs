@@ -92,7 +92,7 @@ fn one_unusable_drive_is_a_warning_and_no_usable_drive_a_failure() {
 }
 
 #[test]
-fn a_drive_s_warnings_are_in_its_status() {
+fn the_status_of_a_drive_shows_its_warnings() {
     for (warnings, status, health) in [
         (vec![], NnfResourceStatus::Ready, NnfResourceHealth::Ok),
         (
@@ -115,7 +115,7 @@ fn a_drive_s_warnings_are_in_its_status() {
 }
 
 #[test]
-fn a_drive_that_claims_more_than_it_has_does_not_underflow() {
+fn a_drive_that_reports_more_allocated_bytes_than_its_capacity_counts_as_full() {
     let drives = vec![drive_of(100, 130), drive_of(50, 0)];
     let status = reported(&Observed { drives, ..Observed::default() });
     assert_eq!((status.capacity, status.capacity_allocated), (50, 100));

@@ -84,7 +84,7 @@ fn an_indexed_variable_gives_each_file_system_its_own_value() {
 }
 
 #[test]
-fn too_few_indexed_values_are_an_error_that_has_their_number() {
+fn the_error_for_too_few_indexed_values_has_their_number() {
     let mut object = samples::node_storage(2, "xfs");
     let short = CommandVariable {
         name: "$COMPUTE_HOSTNAME".into(),
@@ -139,7 +139,7 @@ fn unsupported_file_systems_are_rejected() {
 
 /// Uses the default GFS2 profile of the sites, with logical volumes: two file systems in one group.
 #[test]
-fn lvm_lines_are_expanded_with_the_node_s_values() {
+fn lvm_lines_are_expanded_with_the_values_of_the_node() {
     let mut profile = samples::profile();
     let gfs2 = &mut profile.spec.data.gfs2_storage;
     gfs2.block_device_commands.shared_vg = true;
@@ -186,7 +186,7 @@ fn different_sharing_in_object_and_profile_is_rejected() {
 }
 
 #[test]
-fn invalid_fields_are_rejected_by_name() {
+fn the_error_for_an_invalid_node_storage_names_the_field() {
     assert_eq!(
         file_systems(&samples::node_storage(-1, "xfs"), &samples::profile()),
         Err(NodeStorageError::Count(-1))

@@ -177,7 +177,7 @@ fn the_agent_observes_the_names_that_a_profile_overrides() {
 }
 
 #[test]
-fn an_invalid_target_is_rejected_by_field_and_remedy() {
+fn the_error_for_an_invalid_target_names_field_and_remedy() {
     let error_of = |object: &NnfNodeStorage, profile: &NnfStorageProfile| {
         let error = lustre_targets(object, profile).unwrap_err();
         chain(&error)

@@ -43,7 +43,7 @@ async fn a_request_reports_the_log_of_a_running_container() {
     podman.touch(&name, "/tmp/end");
     let ended = bench.until(NAME, "ended", has_state(NodeContainersState::Succeeded)).await;
     assert_eq!(log(&ended), "began\nwent on\nended\n");
-    // The request was answered, so an agent that starts later has nothing to write.
+    // The container has ended, so a later request changes no log.
     bench.stop().await;
     bench.start();
     request_logs(&bench, "02:00:00.000000").await;
@@ -52,7 +52,7 @@ async fn a_request_reports_the_log_of_a_running_container() {
     assert_eq!(status(&again).logs, status(&ended).logs);
 }
 
-/// Only the request wakes the agent, because nothing else causes a pass. An agent that starts finds earlier requests.
+/// Each agent finds the request at its start. Only the first agent answers it.
 #[tokio::test]
 async fn a_log_request_without_a_running_agent_is_answered_once_after_the_next_start() {
     if !gate::podman() {
@@ -72,7 +72,7 @@ async fn a_log_request_without_a_running_agent_is_answered_once_after_the_next_s
     let version = answer.resource_version();
     bench.stop().await;
     bench.start();
-    // The agent handles this object after the other one.
+    // The agent handles the new object after the first one.
     let mut other = containers("oci-archive:/nowhere/image.tar", "true");
     other["metadata"]["name"] = json!("default-v-1");
     bench.make::<NodeContainers>(RABBIT, other).await;

@@ -49,7 +49,7 @@ async fn a_job_package_is_fetched_before_the_start_and_removed_after_its_last_us
             assert!(log.contains(part), "{part:?} is not in {log}");
         }
     }
-    assert_eq!(server.requests(), 1, "one download serves both");
+    assert_eq!(server.requests(), 1, "one download serves both objects");
     bench.delete::<NodeContainers>(NAME).await;
     bench.until_gone::<NodeContainers>(NAME).await;
     assert_eq!((count_in(&bench, "ready"), count_in(&bench, "uses")), (1, 1));
@@ -115,7 +115,7 @@ async fn a_job_package_missing_at_the_deadline_is_reported() {
     }
     let requests_before = server.requests();
     tokio::time::sleep(Duration::from_secs(5)).await;
-    assert_eq!(server.requests(), requests_before, "no object waits for it any more");
+    assert_eq!(server.requests(), requests_before, "no object waits for the package any more");
     bench.delete::<NodeContainers>(NAME).await;
     bench.until_gone::<NodeContainers>(NAME).await;
 }

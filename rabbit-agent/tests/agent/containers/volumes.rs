@@ -5,8 +5,6 @@ use super::{
     *,
 };
 
-/// The agent reads a container's configuration from the API only once: the run's ConfigMap may be deleted
-/// before its containers are.
 #[tokio::test]
 async fn containers_share_a_directory_that_is_new_for_each_attempt() {
     if !gate::podman() {
@@ -35,9 +33,9 @@ async fn containers_share_a_directory_that_is_new_for_each_attempt() {
     spec["containers"][0]["volumeMounts"] = mount(false);
     spec["containers"].as_array_mut().unwrap().push(reader);
     let made: NodeContainers = bench.make(RABBIT, object).await;
-    bench.until(NAME, "over once", |object| !status(object).message.is_empty()).await;
+    bench.until(NAME, "ended once", |object| !status(object).message.is_empty()).await;
     // The next attempt starts after 10 s.
-    bench.until(NAME, "begun again", |object| status(object).attempt == 2).await;
+    bench.until(NAME, "in its second attempt", |object| status(object).attempt == 2).await;
     let failed = bench.until(NAME, "failed", has_state(NodeContainersState::Failed)).await;
     let output = |attempt: i64, container: &str| -> String {
         let logs = status(&failed).logs.into_iter();
@@ -45,7 +43,11 @@ async fn containers_share_a_directory_that_is_new_for_each_attempt() {
         own.map(|log| log.text).collect()
     };
     for attempt in [1, 2] {
-        assert_eq!(output(attempt, "first"), "1\n", "attempt {attempt} begins with nothing");
+        assert_eq!(
+            output(attempt, "first"),
+            "1\n",
+            "attempt {attempt} begins with an empty directory"
+        );
         assert_eq!(output(attempt, "app"), "from-the-first\n");
         let read_only = "rabbit-1\ntouch: /shared/y: Read-only file system\n";
         assert_eq!(output(attempt, "reader"), read_only);
@@ -58,7 +60,7 @@ async fn containers_share_a_directory_that_is_new_for_each_attempt() {
     assert!(!place.exists());
 }
 
-/// The agent is killed during the work, and the next agent finds the leftovers.
+/// The next agent also finds a directory that a killed agent did not finish.
 #[tokio::test]
 async fn a_shared_directory_outlives_the_agent_and_ends_with_its_containers() {
     if !gate::podman() {
@@ -86,7 +88,7 @@ async fn a_shared_directory_outlives_the_agent_and_ends_with_its_containers() {
         .change::<NodeContainers>(NAME, json!({"spec": {"terminationGracePeriodSeconds": 1}}))
         .await;
     request_logs(&bench, "03:00:00.000000").await;
-    bench.until(NAME, "looked at", |object| answered(object, "03:00:00.000000")).await;
+    bench.until(NAME, "answered", |object| answered(object, "03:00:00.000000")).await;
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "kept\n");
     bench.change::<NodeContainers>(NAME, json!({"spec": {"suspend": true}})).await;
     bench.until(NAME, "ended", has_state(NodeContainersState::Suspended)).await;

@@ -43,7 +43,7 @@ impl Site {
         site
     }
 
-    /// Creates the same, but does not mount the storage.
+    /// Creates the directories of the storage and of the home, but does not mount the storage.
     pub(crate) fn unmounted() -> Self {
         let site = Self { directory: tempfile::tempdir().unwrap() };
         let world = fs::Permissions::from_mode(0o755);
@@ -82,7 +82,7 @@ impl Site {
         path
     }
 
-    /// Starts an agent that moves data; `change` edits its configuration.
+    /// Starts an agent that moves data; `change` edits the configuration of movements.
     pub(crate) async fn bench(&self, change: impl FnOnce(&mut MovementConfig)) -> Bench {
         let mut bench = Bench::bare().await;
         bench.site().await;
@@ -145,7 +145,8 @@ impl Site {
 
 impl Drop for Site {
     fn drop(&mut self) {
-        // Lazily: another test may be starting a program; until its exec(2), the child process holds all open files.
+        // Unmounts lazily: while another test starts a program, the child process holds all open files until its
+        // exec(2).
         let storage = text(&self.storage());
         #[expect(clippy::disallowed_methods, reason = "what the test mounted")]
         let _ = Command::new("umount").args(["--lazy", &storage]).output();
