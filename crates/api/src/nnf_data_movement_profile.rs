@@ -6,6 +6,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::nested::Nested;
 use crate::schema;
+use crate::string_enum::string_enum;
+
+string_enum! {
+    /// The directory beneath the destination in which a copy_out puts each allocation.
+    pub enum IndexDirectories {
+        /// Named after the rabbit and the index of the allocation there, such as `rabbit-1-0`.
+        Rabbit = "Rabbit",
+        /// Named after the compute of the allocation.
+        Compute = "Compute",
+        /// None if the storage has a single allocation, else as with Rabbit.
+        None = "None",
+    }
+}
 
 /// Fields of the object beside `metadata`.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -72,6 +85,33 @@ pub struct NnfDataMovementProfileData {
     /// Command line that changes the user.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub setpriv_command: String,
+    /// The directory in which a copy_out puts each allocation. The sites' CRDs lack this field and the next three.
+    #[serde(skip_serializing_if = "is_by_rabbit")]
+    pub index_directories: IndexDirectories,
+    /// True if extended attributes and ACLs are copied.
+    #[serde(skip_serializing_if = "is_false")]
+    pub copy_xattrs: bool,
+    /// True if a copy succeeds although some files could not be copied.
+    #[serde(skip_serializing_if = "is_false")]
+    pub allow_failed_files: bool,
+    /// Maximum bytes per second of each copy; 0 for no limit beside the rabbit's own.
+    #[serde(skip_serializing_if = "is_zero")]
+    #[schemars(range(min = 0), schema_with = "schema::int")]
+    pub bytes_per_second: i64,
+}
+
+fn is_by_rabbit(directories: &IndexDirectories) -> bool {
+    *directories == IndexDirectories::Rabbit
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &i64) -> bool {
+    *number == 0
 }
 
 impl Default for NnfDataMovementProfileData {
@@ -89,6 +129,10 @@ impl Default for NnfDataMovementProfileData {
             stat_command: String::new(),
             mkdir_command: String::new(),
             setpriv_command: String::new(),
+            index_directories: IndexDirectories::Rabbit,
+            copy_xattrs: false,
+            allow_failed_files: false,
+            bytes_per_second: 0,
         }
     }
 }

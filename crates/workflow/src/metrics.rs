@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use api::{Workflow, WorkflowState};
+use api::{NnfDataMovement, Workflow, WorkflowState, nnf_data_movement::DataMovementState};
 use k8s_openapi::jiff::Timestamp;
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode_registry},
@@ -66,6 +66,10 @@ pub struct Counts {
     pub containers: BTreeMap<&'static str, i64>,
     /// ContainerRuns that coordinators claim, by phase.
     pub runs: BTreeMap<String, i64>,
+    /// Copies of data by state; by their verdict once they have ended.
+    pub movements: BTreeMap<String, i64>,
+    /// Bytes per second of all running copies together.
+    pub movement_rate: i64,
 }
 
 /// Counters since the coordinator started.
@@ -159,9 +163,32 @@ fn register_counts(registry: &mut Registry, counts: &Counts) {
         runs.get_or_create(&PhaseLabel { phase: phase.clone() }).set(*count);
     }
     registry.register("container_runs", "Runs that coordinators claim, by phase", runs);
+    let movements = Family::<StateLabel, Gauge>::default();
+    for (state, count) in &counts.movements {
+        movements.get_or_create(&of_state(state)).set(*count);
+    }
+    registry.register("movements", "Copies of data by state, or by their verdict", movements);
+    let rate: Gauge = Gauge::default();
+    rate.set(counts.movement_rate);
+    let help = "Bytes per second of all running copies of data together";
+    registry.register("movement_bytes_per_second", help, rate);
 }
 
 impl Counts {
+    pub(crate) fn count_movement(&mut self, movement: &NnfDataMovement) {
+        let status = movement.status.clone().unwrap_or_default();
+        let verdict = status.status.filter(|_| movement.is_finished());
+        let state = match (verdict, &status.state) {
+            (Some(verdict), _) => verdict.to_string(),
+            (None, Some(state)) => state.to_string(),
+            (None, None) => String::new(),
+        };
+        if status.state == Some(DataMovementState::Running) {
+            self.movement_rate += status.command_status.bytes_per_second.unwrap_or(0);
+        }
+        *self.movements.entry(state).or_default() += 1;
+    }
+
     pub(crate) fn count_workflow(&mut self, workflow: &Workflow, now: Timestamp) {
         let status = workflow.status.clone().unwrap_or_default();
         let state = status.state.unwrap_or(WorkflowState::Proposal);
@@ -210,6 +237,14 @@ mod tests {
             counts.count_workflow(&workflow, now);
         }
         counts.containers.insert("silent", 2);
+        for status in [
+            json!({"state": "Running", "commandStatus": {"bytesPerSecond": 40}}),
+            json!({"state": "Running", "commandStatus": {"bytesPerSecond": 2}}),
+            json!({"state": "Finished", "status": "Failed", "commandStatus": {"bytesPerSecond": 7}}),
+        ] {
+            let movement = json!({"metadata": {"name": "w-1-0"}, "spec": {}, "status": status});
+            counts.count_movement(&from_value(movement).unwrap());
+        }
         let text = metrics.text(&counts);
         for line in [
             r#"warren_workflow_state_seconds_sum{state="Setup"} 2.0"#,
@@ -217,6 +252,9 @@ mod tests {
             r#"warren_workflows{state="PreRun",status="DriverWait"} 2"#,
             r#"warren_workflow_longest_wait_seconds{state="PreRun"} 60"#,
             r#"warren_containers{state="silent"} 2"#,
+            r#"warren_movements{state="Running"} 2"#,
+            r#"warren_movements{state="Failed"} 1"#,
+            "warren_movement_bytes_per_second 42",
             "warren_refused_changes_total 3",
             "warren_lost_claims_total 1",
         ] {

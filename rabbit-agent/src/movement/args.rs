@@ -75,12 +75,11 @@ pub struct MovementConfig {
 }
 
 impl MovementConfig {
-    /// Returns the maximum bytes per second of each movement while `copies` of them run.
+    /// Returns the share of the total rate that each movement has while `copies` of them run.
     #[must_use]
-    pub fn rate_of_each(&self, copies: usize) -> Option<u64> {
+    pub fn share_of_total_rate(&self, copies: usize) -> Option<u64> {
         let copies = u64::try_from(copies).unwrap_or(u64::MAX).max(1);
-        let share = self.total_rate.map(|total| (total / copies).max(1));
-        self.rate.into_iter().chain(share).min()
+        self.total_rate.map(|total| (total / copies).max(1))
     }
 }
 

@@ -278,15 +278,13 @@ impl Table {
 
     /// Divides the rate of the rabbit among the running copies.
     fn share_rate(&mut self, config: &MovementConfig) {
-        if config.total_rate.is_none() {
-            return;
-        }
-        let copies = self.entries.values().filter(|entry| entry.is_copying()).count();
-        let rate = Change::Rate(config.rate_of_each(copies));
-        let line = serde_json::to_string(&rate).unwrap_or_default();
-        for entry in self.entries.values().filter(|entry| entry.is_copying()) {
+        let copies = self.entries.values().filter(|entry| entry.is_copying());
+        let Some(share) = config.share_of_total_rate(copies.clone().count()) else { return };
+        for running in copies.filter_map(|entry| entry.running.as_ref()) {
+            let rate = running.rate.map_or(share, |own| own.min(share));
+            let line = serde_json::to_string(&Change::Rate(Some(rate))).unwrap_or_default();
             // A copy that has just ended takes no line.
-            let _ = entry.running.as_ref().map(|running| running.worker.write_line(&line));
+            let _ = running.worker.write_line(&line);
         }
     }
 

@@ -23,6 +23,11 @@ pub(super) fn interval(profile: &NnfDataMovementProfileData) -> Duration {
     }
 }
 
+/// Returns the maximum bytes per second that a profile sets; `None` for no limit.
+fn rate(profile: &NnfDataMovementProfileData) -> Option<u64> {
+    u64::try_from(profile.bytes_per_second).ok().filter(|rate| *rate > 0)
+}
+
 /// Returns the order for one process.
 pub(super) fn order(
     task: Task,
@@ -38,13 +43,11 @@ pub(super) fn order(
         destination: desired.destination.place.clone(),
         index_directory: desired.index_directory.clone(),
         creates_directories: profile.create_dest_dir,
-        // `dcp`, with which the Go data movement copies, does not copy extended attributes either, and some file
-        // systems do not support them.
-        copies_xattrs: false,
+        copies_xattrs: profile.copy_xattrs,
         syncs: desired.syncs(),
         threads: config.threads,
         block: config.block,
-        rate: config.rate,
+        rate: config.rate.into_iter().chain(rate(profile)).min(),
         interval: interval(profile).as_millis().try_into().unwrap_or(u64::MAX),
         prefix: format!(".warren-{}", desired.uid),
         state: record.directory().to_owned(),

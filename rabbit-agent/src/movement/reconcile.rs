@@ -219,7 +219,9 @@ impl Run<'_> {
 
     async fn finish(&mut self, snapshot: &Snapshot, ended: &Ended) -> Result<(), WriteError> {
         let failures = self.blocking(|movers, owner| movers.record(owner.uid).failures()).await;
-        self.end(snapshot, report::judge(ended, failures)).await
+        let allows_failures = ended.progress.failed > 0
+            && self.profile().await.is_ok_and(|profile| profile.allow_failed_files);
+        self.end(snapshot, report::judge(ended, failures, allows_failures)).await
     }
 
     async fn fail(&mut self, snapshot: &Snapshot, why: String) -> Result<(), WriteError> {

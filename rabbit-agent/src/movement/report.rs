@@ -115,14 +115,19 @@ pub fn finished(
 }
 
 /// Returns the verdict on the final report of `datamover`; `failures` holds the first lines of its list of failures.
+/// With `allows_failures`, files that were not copied are only reported.
 #[must_use]
-pub fn judge(ended: &Ended, failures: Vec<DataMovementFailure>) -> Finish {
+pub fn judge(ended: &Ended, failures: Vec<DataMovementFailure>, allows_failures: bool) -> Finish {
     let progress = &ended.progress;
     let (verdict, message) = match &ended.outcome {
         Outcome::Cancelled => (DataMovementVerdict::Cancelled, "cancelled".to_owned()),
         Outcome::Stopped(why) => (DataMovementVerdict::Failed, why.clone()),
         Outcome::Done if progress.failed > 0 => {
-            (DataMovementVerdict::Failed, words::failures(progress.failed, &failures))
+            let verdict = match allows_failures {
+                true => DataMovementVerdict::Success,
+                false => DataMovementVerdict::Failed,
+            };
+            (verdict, words::failures(progress.failed, &failures))
         }
         Outcome::Done => (DataMovementVerdict::Success, words::changed(progress.changed)),
     };

@@ -6,7 +6,7 @@ use super::World;
 use crate::{metrics::Counts, plan::container};
 
 impl World {
-    /// Counts workflows, containers and runs.
+    /// Counts workflows, containers, runs and copies of data.
     #[must_use]
     pub fn count(&self, now: Timestamp) -> Counts {
         let mut counts = Counts::default();
@@ -20,6 +20,8 @@ impl World {
             let phase = run.status.as_ref().map_or("Queued", |status| status.phase.as_str());
             *counts.runs.entry(phase.to_owned()).or_default() += 1;
         }
+        let movements = self.movements.iter().filter(|movement| movement.is_ours());
+        movements.for_each(|movement| counts.count_movement(movement));
         counts
     }
 }

@@ -322,3 +322,26 @@ fn teardown_keeps_persistent_storage_mounted_until_its_running_copy_has_ended() 
     go_to(&mut site, "Teardown");
     assert_eq!(site.names("ClientMount").len() + site.names("NnfDataMovement").len(), 0);
 }
+
+#[test]
+fn a_profile_names_the_directories_of_results_after_computes_or_leaves_out_a_single_one() {
+    for (directories, computes, expected) in [
+        ("Rabbit", &["c1", "c2"][..], &[json!("r-0"), json!("r-1")][..]),
+        ("Compute", &["c1", "c2"], &[json!("c1"), json!("c2")]),
+        ("None", &["c1", "c2"], &[json!("r-0"), json!("r-1")]),
+        ("None", &["c1"], &[Value::Null]),
+    ] {
+        let mut site = Site::with_lustre(2);
+        site.edit("NnfDataMovementProfile", "nnf-system", "default", |profile| {
+            profile["data"]["indexDirectories"] = json!(directories);
+        });
+        site.request_setup("w", &directives(&[XFS, OUT]), computes);
+        for state in ["DataIn", "PreRun", "PostRun", "DataOut"] {
+            go_to(&mut site, state);
+        }
+        for (index, expected) in expected.iter().enumerate() {
+            let labels = &site.movement(&format!("w-1-{index}"))["metadata"]["labels"];
+            assert_eq!(labels[movement::INDEX_DIRECTORY], *expected, "{directories}");
+        }
+    }
+}

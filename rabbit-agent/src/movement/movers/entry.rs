@@ -42,6 +42,8 @@ pub(super) struct Running {
     started: Instant,
     /// Minimum time between two writes of progress to the status.
     interval: Duration,
+    /// The movement's own limit in bytes per second.
+    pub(super) rate: Option<u64>,
     newest: Option<(Progress, Timestamp)>,
     pub(super) verdict: Option<Ended>,
     /// The last line that is not a report.
@@ -116,6 +118,7 @@ impl Running {
             began: Timestamp::now(),
             started: Instant::now(),
             interval: Duration::from_millis(order.interval),
+            rate: order.rate,
             newest: None,
             verdict: None,
             last_output: String::new(),

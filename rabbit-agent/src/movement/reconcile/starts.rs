@@ -91,7 +91,7 @@ impl Run<'_> {
     }
 
     /// Reads the pinned profile; returns the defaults when the object refers to none.
-    async fn profile(&mut self) -> Result<NnfDataMovementProfileData, String> {
+    pub(super) async fn profile(&mut self) -> Result<NnfDataMovementProfileData, String> {
         let reference = &self.object.spec.profile_reference;
         let Some(name) = reference.name.as_deref().filter(|name| !name.is_empty()) else {
             return Ok(NnfDataMovementProfileData::default());

@@ -157,6 +157,7 @@ fn text(path: &Path) -> String {
     path.to_str().unwrap().to_owned()
 }
 
+/// Returns the pinned profile of the movements.
 fn profile() -> Value {
     json!({
         "apiVersion": "nnf.cray.hpe.com/v1alpha11", "kind": "NnfDataMovementProfile",

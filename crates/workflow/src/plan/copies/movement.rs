@@ -6,6 +6,7 @@ use api::{
     NnfDataMovement, NnfDataMovementSpec,
     names::{label, movement},
     nnf_data_movement::DataMovementPlace,
+    nnf_data_movement_profile::IndexDirectories,
 };
 use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 
@@ -41,7 +42,9 @@ pub(super) fn new(
     };
     let name = directive_object_name(&view.workflow, index);
     let mut labels = movement_labels(&view.workflow, index);
-    labels.extend(copy_labels(sides, place, direction));
+    labels.extend(copy_labels(direction));
+    let directory = index_directory(view, index, sides, place);
+    labels.extend(directory.map(|name| (movement::INDEX_DIRECTORY.to_owned(), name)));
     NnfDataMovement {
         metadata: ObjectMeta {
             name: Some(format!("{name}-{}", place.index)),
@@ -68,14 +71,23 @@ fn side(root: &str, path: &str, storage: &ObjectReference) -> DataMovementPlace 
     }
 }
 
-fn copy_labels(sides: &Sides, place: &Place, direction: Direction) -> BTreeMap<String, String> {
-    let mut labels = BTreeMap::from([
+fn copy_labels(direction: Direction) -> BTreeMap<String, String> {
+    BTreeMap::from([
         (label::TEARDOWN_STATE.to_owned(), direction.state().as_str().to_owned()),
         (movement::INITIATOR.to_owned(), direction.command().to_owned()),
-    ]);
-    if sides.has_index_directories {
-        let directory = format!("{}-{}", place.rabbit, place.index);
-        labels.insert(movement::INDEX_DIRECTORY.to_owned(), directory);
+    ])
+}
+
+/// Returns the name of the directory of an allocation beneath the destination, as the pinned profile says.
+fn index_directory(view: &View<'_>, index: usize, sides: &Sides, place: &Place) -> Option<String> {
+    if !sides.has_index_directories {
+        return None;
     }
-    labels
+    let profile = view.directives[index].copies.profile.as_ref();
+    let by_rabbit = format!("{}-{}", place.rabbit, place.index);
+    match profile.map(|profile| &profile.data().index_directories) {
+        Some(IndexDirectories::None) if sides.places.len() == 1 => None,
+        Some(IndexDirectories::Compute) => Some(place.compute.clone().unwrap_or(by_rabbit)),
+        _ => Some(by_rabbit),
+    }
 }

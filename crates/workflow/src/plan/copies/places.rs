@@ -10,9 +10,9 @@ use crate::{
     instance::as_jobdw,
     names::{OWNER_KIND, directive_object_name, instance_object_name, reference},
     plan::{
-        allocation::{Allocation, allocations},
+        allocation::{Allocation, Slot, allocations, assign},
         global_lustre,
-        mounts::{MountMaker, is_mounted, mount_path},
+        mounts::{MountMaker, by_slot, is_mounted, mount_path},
         proposal::wait_for_servers,
     },
     progress::{Outcome, user_error, wlm_error},
@@ -43,6 +43,8 @@ pub(super) struct Place {
     pub(super) index: i64,
     /// Mount point of the allocation on the rabbit.
     pub(super) root: String,
+    /// The compute that has the allocation, if its storage has one allocation for each compute.
+    pub(super) compute: Option<String>,
 }
 
 /// The side of a copy that is not the copied storage ([`Sides`]).
@@ -209,16 +211,27 @@ pub(super) fn places(
     if jobdw.file_system == FileSystem::Lustre {
         let root = mount_path(view, storage, FileSystem::Lustre);
         let mut targets = all.iter().filter(|allocation| allocation.label == "ost");
-        let first =
-            targets.next().map(|target| Place { rabbit: target.rabbit.clone(), index: 0, root });
+        let first = targets.next().map(|target| Place {
+            rabbit: target.rabbit.clone(),
+            index: 0,
+            root,
+            compute: None,
+        });
         return first.into_iter().collect();
     }
     let group = &view.directives[storage].storage;
     let maker = MountMaker { view, index: storage, file_system: jobdw.file_system, group };
-    let place = |allocation: &Allocation, index: i64| Place {
-        rabbit: allocation.rabbit.clone(),
-        index: allocation.first + index,
-        root: maker.path_on_rabbit(allocation, index),
+    let slots = assign(view.site, group, &all, view.computes()).unwrap_or_default();
+    let computes_of = by_slot(&slots);
+    let place = |allocation: &Allocation, index: i64| {
+        let (rabbit, name) = (allocation.rabbit.clone(), allocation.name.clone());
+        let compute = computes_of.get(&Slot { rabbit: rabbit.clone(), name, index });
+        Place {
+            rabbit,
+            index: allocation.first + index,
+            root: maker.path_on_rabbit(allocation, index),
+            compute: compute.map(|compute| (*compute).to_owned()),
+        }
     };
     let indexes = |allocation: &Allocation| 0..allocation.count;
     all.iter()
