@@ -158,7 +158,7 @@ fn files_that_the_user_may_not_read_fail_datain_and_are_listed() -> anyhow::Resu
     let shown = flow.fixture.run.prints(&["movements", "secret", "--failed"])?;
     for name in ["a", "deep/b"] {
         let is_listed = |line: &str| {
-            line.contains(&format!("   {name} ")) && line.contains("Permission denied")
+            line.contains(&format!("   input/{name} ")) && line.contains("Permission denied")
         };
         ensure!(shown.lines().any(is_listed), "{name} is missing in: {shown}");
     }

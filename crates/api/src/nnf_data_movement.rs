@@ -161,14 +161,20 @@ pub struct NnfDataMovementStatus {
 #[serde(rename_all = "camelCase")]
 pub struct DataMovementFailure {
     /// Path in the source. Bytes that are not UTF-8 are replaced.
+    #[serde(default)]
+    #[schemars(!default)]
     pub path: String,
     /// The operation that failed, such as `open`.
+    #[serde(default)]
+    #[schemars(!default)]
     pub action: String,
     /// Number of the error (errno(3)), when a system call failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::int32")]
     pub errno: Option<i32>,
     /// Reason of the failure.
+    #[serde(default)]
+    #[schemars(!default)]
     pub error: String,
 }
 

@@ -55,7 +55,7 @@ fn refused(slurm: &Slurm) -> anyhow::Result<()> {
         ("#DW jobdw type=xfs capacity=1MiB name=second # for later", "on a separate line"),
         (
             "#DW copy_in source=$DW_JOB_scratch destination=/lus/a",
-            "copies to storage of the job by copy_in",
+            "copies to $DW_JOB_ and $DW_PERSISTENT_ storage by copy_in",
         ),
         (
             "#DW jobdw type=xfs capacity=1MiB name=second requires=copy-offload",

@@ -51,7 +51,7 @@ fn unsupported_copy(command: &Command) -> Option<MeaningFault> {
         return None;
     }
     let what = format!("this {key} of {}", command.word());
-    let why = "copies to storage of rabbits by copy_in, and from storage of rabbits by copy_out: write $DW_JOB_NAME or $DW_PERSISTENT_NAME";
+    let why = "copies to $DW_JOB_ and $DW_PERSISTENT_ storage by copy_in, and from it by copy_out";
     Some(MeaningFault::Unsupported { what, why, kind: "directive" })
 }
 
@@ -76,11 +76,11 @@ mod tests {
         for (line, expected) in [
             (
                 "#DW copy_in source=$DW_JOB_foo destination=/lus/a",
-                "Warren does not support this destination of copy_in: this version copies to storage of rabbits by copy_in",
+                "Warren does not support this destination of copy_in: this version copies to $DW_JOB_ and $DW_PERSISTENT_ storage by copy_in",
             ),
             (
                 "#DW copy_out source=/lus/a destination=$DW_JOB_foo",
-                "Warren does not support this source of copy_out: this version copies to storage of rabbits by copy_in",
+                "Warren does not support this source of copy_out: this version copies to $DW_JOB_ and $DW_PERSISTENT_ storage by copy_in",
             ),
             (
                 "#DW jobdw type=xfs capacity=1GiB name=bar requires=copy-offload",
