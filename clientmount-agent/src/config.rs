@@ -31,8 +31,9 @@ const COMMON: [&str; 8] =
 /// Mounts and unmounts the storage that this compute node's ClientMounts request.
 ///
 /// The agent gets its ClientMounts from a coordinator. It watches the Kubernetes API itself if --api names one, or the
-/// flags or the environment of clientmountd do, or if it is started under the name clientmountd. The subcommands install,
-/// remove, start, stop, status and version work as those of clientmountd. Stopping the agent leaves everything mounted.
+/// flags or the environment of clientmountd do, or if it is started under the name clientmountd. It has the
+/// subcommands of clientmountd: install, remove, start, stop, status and version. Stopping the agent leaves everything
+/// mounted.
 /// Exit codes: 0 stopped by a signal, 1 failed, 2 bad usage, 3 a newer agent of this node is connected.
 #[derive(Debug, Parser)]
 #[command(version, mut_args(|flag| short_help(flag, &COMMON)), defer(help_on_a_screen))]
@@ -95,7 +96,7 @@ pub struct Args {
     #[arg(skip)]
     flag_sources: FlagSources,
 
-    /// Use drives made of files in this directory, shared by all nodes of one box, instead of NVMe drives
+    /// Use drives made of files in this directory, shared by all nodes on one machine, instead of NVMe drives
     #[arg(long, env = "WARREN_FILE_POOL", value_name = "DIR", help_heading = "Storage")]
     pub file_pool: Option<PathBuf>,
     /// Layer between namespaces and file systems, the same as on the rabbit [default: lvm; plain with --file-pool]

@@ -49,8 +49,8 @@ pub fn watch_config(address: &Address) -> Config {
     // hour of silence; the agent then lists the ClientMounts of its namespace again.
     let config = Config::default().disable_bookmarks();
     match address {
-        // The kernel notices that such an API server is gone, over TCP by keepalive, so these watches may stay open for
-        // long.
+        // On these connections the kernel notices that the API server is gone: it closes a unix socket, and checks TCP by
+        // keepalive. So these watches may stay open for long.
         Address::Unix(_) | Address::InCluster | Address::Server(_) => {
             let (shortest, longest) = WATCH_TIMEOUT;
             let long = shortest + (longest - shortest).mul_f64(fastrand::f64());

@@ -38,7 +38,7 @@ pub struct KubernetesArgs {
     /// The same as --command-deadline: seconds, or a time like 1m30s; 0 leaves --command-deadline as it is
     #[arg(long, value_name = "TIME", value_parser = timeout, conflicts_with = "command_deadline")]
     pub command_timeout: Option<Duration>,
-    /// Refused: clientmountd mounted in spite of this flag, and this agent has no such mode; --mock=false is accepted
+    /// Refused: clientmountd mounted in spite of this flag, and this agent has no mode that mounts nothing; --mock=false is accepted
     #[arg(long, value_name = "BOOL")]
     pub mock: Option<bool>,
 }

@@ -21,8 +21,8 @@
 //! * Before a verb reports that a job does not exist, or has no mounts on this node, the coordinator lists the API's
 //!   objects anew, because the coordinator's watch may lag behind (`jobs`).
 //! * A deleted ClientMount whose node is not connected loses its finalizer only if the SystemConfiguration calls the
-//!   node a compute, and the status says that all is unmounted. Before an agent mounts anything of the object again,
-//!   the agent or its coordinator replaces that status. A status is written only while the object has the generation
+//!   node a compute, and the status says that all is unmounted. Should the object be mounted after such a status,
+//!   the agent or its coordinator replaces the status first. A status is written only while the object has the generation
 //!   that the status describes.
 //!
 //! # Guarantees

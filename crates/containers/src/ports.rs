@@ -28,6 +28,7 @@ pub enum PortFault {
         "SystemConfiguration default/default lists {listed} ports, and the profile requests {wanted}: ask the administrator to add ports"
     )]
     TooFew { listed: usize, wanted: usize },
+    /// The text is a reason to wait: "pending" stands before it.
     #[error("{wanted} ports that are free on all rabbits of this job at once; {free} are")]
     Taken { free: usize, wanted: usize },
 }

@@ -18,7 +18,7 @@ use crate::pass::Context;
 
 const NAME: &str = ".nnf-servers.json";
 
-/// Text for which the sites' tools search the error when the file cannot be written.
+/// First words of the error when the file cannot be written: the sites' tools search errors for these words.
 const PREFIX: &str = "unable to dump servers resource to file on clientmount path";
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -33,7 +33,7 @@ pub enum ServersError {
     )]
     Missing(String),
     #[error(
-        "Servers {place} is of workflow {found:?} and the mount of {wanted:?}: one of them was created again; delete the mount"
+        "Servers {place} belongs to workflow {found:?}, and the mount belongs to workflow {wanted:?}: one of the workflows was created again; delete the mount"
     )]
     Foreign { place: String, found: String, wanted: String },
     #[error(

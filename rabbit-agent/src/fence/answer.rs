@@ -2,8 +2,8 @@
 //!
 //! A node stays fenced as long as an answer of success exists, even if the agent crashes. So the answer must be on disk
 //! before DLM gives the node's locks to other nodes: if the agent cannot write the answer, it does not acknowledge to
-//! DLM. A requester may read the answer before the acknowledgement to DLM. The answer is true already, because the node
-//! has no access, and Pacemaker itself acknowledges to DLM when its agent succeeds.
+//! DLM. A requester may read the answer before the acknowledgement to DLM: the answer says only that the node has no
+//! access, and this is true by then. If the requester is Pacemaker, it acknowledges to DLM itself.
 
 use std::{fs, sync::Arc, time::Duration};
 

@@ -71,7 +71,7 @@ impl Drop for Attaching {
     }
 }
 
-/// Keeps a GFS2 from a node while a fence works on the node, or while a part of the fence still runs.
+/// Keeps a GFS2 from a node until the fence of the node has ended, with all work that it began.
 #[derive(Debug)]
 #[must_use]
 pub(super) struct Closed {

@@ -15,7 +15,8 @@ const ZFS: &str = "WARREN_LAB_ZFS";
 /// Environment variable with the directory of Kubernetes' programs, which are built only for scenarios that need them.
 const KUBERNETES: &str = "WARREN_LAB_KUBERNETES";
 
-/// Environment variable with the directory of podhelper's image, which is built only for scenarios that need it.
+/// Environment variable with the directory from which the image of podhelper is built. podhelper is the program that
+/// starts MPI ranks in containers; only some scenarios need it.
 const PODHELPER: &str = "WARREN_LAB_PODHELPER";
 
 /// Files that `tests/lab/prepare` made.
@@ -112,7 +113,7 @@ impl Assets {
         })
     }
 
-    /// Returns the directory of podhelper as administrators build it, with the Containerfile of its image.
+    /// Returns the directory with the program podhelper and the Containerfile of its image.
     ///
     /// # Errors
     /// When the environment does not name the directory.

@@ -165,8 +165,9 @@ impl Guest {
     /// Switches the guest's power off and on: the content of its memory is lost, the data on the drives is kept, and
     /// all drives are in their slots again.
     ///
-    /// The guest gets a new emulator process. An emulator that is only reset still has the code that it translated, and
-    /// translates it again for each byte that the kernel clears: a boot would take minutes, or never end.
+    /// The guest gets a new emulator process. An emulator that is only reset keeps its translations of the old
+    /// kernel's code, and each write of the booting kernel to those pages is slow: a boot would take minutes, or never
+    /// end.
     ///
     /// # Errors
     /// When the guest does not boot again in time.

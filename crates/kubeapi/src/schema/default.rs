@@ -37,7 +37,7 @@ impl Schema {
         }
     }
 
-    /// Replaces a null that the schema does not admit by the default; returns false when there is no default.
+    /// Puts the default in the place of a null that the schema does not admit; returns false when there is no default.
     fn fill_null(&self, value: &mut Value) -> bool {
         if !value.is_null() || self.nullable {
             return true;

@@ -71,7 +71,7 @@ fn placed_sets(
         let (namespace, name) =
             (view.namespace(), servers.metadata.name.as_deref().unwrap_or_default());
         return Err(Outcome::Failed(wlm_error(format!(
-            "Servers {namespace}/{name} names no rabbit and Computes no compute: fill Servers, or fill Computes and the engine places the storage beside them"
+            "Servers {namespace}/{name} names no rabbit, and Computes names no compute: fill Servers, or fill Computes and the engine places the storage beside them"
         ))));
     }
     if is_lustre {

@@ -84,7 +84,7 @@ fn states_directives_and_nodes_are_recorded_in_order() {
 }
 
 #[test]
-fn node_work_seen_before_its_state_is_assigned_to_that_state() {
+fn work_that_a_node_reports_before_the_workflow_shows_the_state_counts_for_that_state() {
     let mut record = Recorder::default();
     record.workflow(&workflow("PreRun", 1, Some(2)));
     record.mount(&mount("unmounted", "mounted", false), at(4));

@@ -1,4 +1,5 @@
-//! Complete answers of both servers to requests with the sample objects of the `api` crate.
+//! Complete answers to requests with the sample objects of the `api` crate. This file runs against the embedded API and,
+//! in `make kube`, against a real kube-apiserver; the recorded answers are the same.
 
 use crate::exchange::MERGE_PATCH;
 use crate::ours::{fixtures, place};
