@@ -37,6 +37,8 @@ pub struct Known {
     pub persistent: BTreeMap<String, Persistent>,
     /// `spec.mountRoot` of each LustreFileSystem; `None` while the LustreFileSystems are unknown.
     pub lustre_roots: Option<Vec<String>>,
+    /// Other directories of the site from and to which jobs may copy.
+    pub copy_roots: Vec<String>,
     /// True if the site has the certificate by which user containers authenticate.
     pub has_container_certificate: bool,
 }

@@ -77,7 +77,7 @@ fn storage_fault(
     let (is_job, needed) = match argument.variable {
         Variable::Job => (true, "jobdw"),
         Variable::Persistent => (false, "persistentdw"),
-        Variable::Global => return copy::lustre_path_fault(&argument.key, &argument.value, known),
+        Variable::Global => return copy::path_fault(&argument.key, &argument.value, &[], known),
     };
     let (key, value) = (argument.key.clone(), argument.value.clone());
     match file_system_of(&value, is_job, commands, known) {

@@ -1,5 +1,7 @@
 //! Checks whether the source and the destination of a copy exist.
 
+use std::collections::BTreeSet;
+
 use super::{Known, MeaningFault, file_system_of, find_profile, list_choices};
 use crate::command::{Command, Copy, FileSystem};
 use crate::location::{Inside, Location, is_beneath};
@@ -32,7 +34,7 @@ fn fault(
     match end {
         Location::Job(inside) => storage(key, inside, true, commands, known),
         Location::Persistent(inside) => storage(key, inside, false, commands, known),
-        Location::Global(path) => lustre_path_fault(key, path, known),
+        Location::Global(path) => path_fault(key, path, &known.copy_roots, known),
     }
 }
 
@@ -53,12 +55,18 @@ fn storage(
     }
 }
 
-/// Returns a fault if a path is on no global Lustre. No path is refused while the global Lustres are unknown.
-pub(super) fn lustre_path_fault(key: &str, path: &str, known: &Known) -> Option<MeaningFault> {
-    let roots = known.lustre_roots.as_ref()?;
+/// Returns a fault if a path is on no global Lustre and beneath none of the `other` directories. No path is refused while
+/// the global Lustres are unknown.
+pub(super) fn path_fault(
+    key: &str,
+    path: &str,
+    other: &[String],
+    known: &Known,
+) -> Option<MeaningFault> {
+    let roots: BTreeSet<&String> = known.lustre_roots.as_ref()?.iter().chain(other).collect();
     if roots.iter().any(|root| is_beneath(path, root)) {
         return None;
     }
-    let known = list_choices("write a path beneath", roots.iter());
+    let known = list_choices("write a path beneath", roots.into_iter());
     Some(MeaningFault::NoLustre { key: key.to_owned(), value: path.to_owned(), known })
 }

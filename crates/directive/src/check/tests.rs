@@ -42,6 +42,7 @@ fn site() -> Known {
         .persistent
         .insert("public".to_owned(), Persistent { user: 1, is_public: true, ..persistent });
     known.lustre_roots = Some(vec!["/lus/fs1".to_owned()]);
+    known.copy_roots = vec!["/project".to_owned()];
     known
 }
 
@@ -86,6 +87,7 @@ fn workflows_without_faults_are_admitted() {
             XFS,
             "#DW copy_in source=/lus/fs1/a destination=$DW_JOB_foo/",
             "#DW copy_out source=$DW_JOB_foo destination=/lus/fs1",
+            "#DW copy_out source=$DW_JOB_foo destination=/project/results",
         ],
         &[USED, "#DW copy_in source=$DW_PERSISTENT_shared/a destination=/lus/fs1/b"],
         &[
@@ -175,7 +177,7 @@ fn a_copy_with_a_missing_source_or_destination_is_refused() {
         (
             "/lus/fs10/a",
             "$DW_JOB_foo",
-            "4: argument source=/lus/fs10/a: no global Lustre is mounted there; write a path beneath /lus/fs1",
+            "4: argument source=/lus/fs10/a: no global Lustre is mounted there; write a path beneath /lus/fs1 or /project",
         ),
     ] {
         assert_faults(&faults_of(&[XFS, GFS2, RAW, USED, &copy(source, destination)]), &[expected]);
@@ -246,6 +248,11 @@ fn a_container_that_contradicts_its_profile_is_refused() {
         (
             "profile=app DW_JOB_local=bar DW_GLOBAL_lus=/home",
             &["3: argument DW_GLOBAL_lus=/home: no global Lustre is mounted there;"],
+        ),
+        // Only copies may name this directory.
+        (
+            "profile=app DW_JOB_local=bar DW_GLOBAL_lus=/project",
+            &["3: argument DW_GLOBAL_lus=/project: no global Lustre is mounted there;"],
         ),
         (
             "profile=app DW_JOB_local=bar DW_GLOBAL_lus=/lus/fs10",

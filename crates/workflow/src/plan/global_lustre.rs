@@ -20,9 +20,8 @@ use crate::{
 
 /// Returns the directories where nodes mount the file systems; `None` while LustreFileSystems cannot be listed.
 pub fn mount_roots(site: &Site) -> Option<Vec<String>> {
-    let directories = site.settings.directories.keys().map(String::as_str);
-    let lustre = site.lustre.as_ref()?.values().filter_map(|object| mount_root(object));
-    let roots: BTreeSet<&str> = lustre.chain(directories).collect();
+    let lustre = site.lustre.as_ref()?.values();
+    let roots: BTreeSet<&str> = lustre.filter_map(|object| mount_root(object)).collect();
     Some(roots.into_iter().map(str::to_owned).collect())
 }
 

@@ -86,6 +86,7 @@ pub fn known_names(view: &View<'_>) -> Known {
             .map(|(name, _)| name.clone())
             .collect(),
         lustre_roots: global_lustre::mount_roots(view.site),
+        copy_roots: view.site.settings.directories.keys().cloned().collect(),
         ..Known::default()
     }
 }
