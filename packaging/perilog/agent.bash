@@ -69,7 +69,7 @@ read_settings() {
 once() {
     local line='' part pipe lines into status=0 all='' failed=''
     # The agent is a background job: bash may forget the status of a process substitution that ends early, and `wait`
-    # then returns -1.
+    # then cannot return it.
     exec {pipe}<> <(:)
     exec {lines}<"/dev/fd/$pipe" {into}>"/dev/fd/$pipe" {pipe}>&-
     clientmount-agent "$@" >&"$into" 2>&1 {lines}<&- {into}>&- &
