@@ -181,6 +181,15 @@ pub fn remove(view: &View<'_>, index: usize) -> Progress {
     Progress::wait(format!("end of copies on {}", some_of(rabbits))).with(deletions)
 }
 
+/// Returns true if the workflow has a movement that has not finished.
+pub fn has_unfinished_movement(view: &View<'_>) -> bool {
+    let mut copies = view.directives.iter().map(|directive| &directive.copies);
+    copies.any(|copies| {
+        let mut movements = copies.movements.values();
+        copies.has_unreadable || movements.any(|movement| !movement.is_finished())
+    })
+}
+
 /// Returns true if the workflow has a movement. A movement may use any storage of the workflow, so all of this storage
 /// stays mounted meanwhile.
 pub fn has_movement(view: &View<'_>) -> bool {

@@ -345,3 +345,17 @@ fn a_profile_names_the_directories_of_results_after_computes_or_leaves_out_a_sin
         }
     }
 }
+
+#[test]
+fn a_running_copy_keeps_persistent_storage_mounted_when_its_global_lustre_disappears() {
+    let mut site = Site::with_lustre(1);
+    site.keep("gfs2", "kept", &["c1"]);
+    site.request_setup("w", &directives(&[KEPT, TO_KEPT]), &["c1"]);
+    let running = json!({"state": "Running", "commandStatus": {"progress": 1}});
+    site.errors.insert("NnfDataMovement".to_owned(), running);
+    site.request_state("w", "DataIn");
+    site.settle();
+    site.delete(&at("LustreFileSystem", "default", "global"));
+    site.settle();
+    assert_eq!(nodes_with_mount(&site, "w-0"), ["r"]);
+}

@@ -131,6 +131,12 @@ fn serve_users(view: &InstanceView<'_>) -> Progress {
             {
                 mount_for_copies(view, user, *index, &state)
             }
+            // A copy may run although its sides cannot be resolved now, for example while a list fails.
+            WorkflowState::DataIn | WorkflowState::DataOut
+                if copies::has_unfinished_movement(user) =>
+            {
+                Progress::default()
+            }
             // After the copies of DataIn another workflow may mount the storage, until this workflow is in PreRun. If a
             // workflow held an XFS from one state to the next, two workflows could wait for each other.
             WorkflowState::DataIn | WorkflowState::PostRun | WorkflowState::DataOut => {
