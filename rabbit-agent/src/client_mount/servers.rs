@@ -229,7 +229,8 @@ mod tests {
         assert!(count.contains("spec.allocationSets[0].storage[1].allocationCount: 0"), "{count}");
         let mut foreign = servers(&[]);
         foreign.labels_mut().insert(label::WORKFLOW_UID.into(), "another".into());
-        assert!(error_of(&foreign).contains("of workflow \"another\""));
+        let owner = error_of(&foreign);
+        assert!(owner.contains("default/job-7-0 belongs to workflow \"another\""), "{owner}");
     }
 
     #[test]
