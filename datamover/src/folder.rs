@@ -97,6 +97,13 @@ impl Folder {
         })
     }
 
+    /// Keeps the user's write permission on the target: other rabbits still create their shares in it.
+    pub(crate) fn stay_writable(&mut self) {
+        if let Some(stat) = &mut self.finish {
+            stat.st_mode |= 0o700;
+        }
+    }
+
     /// Path of an entry in the source, for messages.
     pub(crate) fn path_of(&self, name: &CStr) -> Vec<u8> {
         [&*self.source_path, name.to_bytes()].join(&b'/')

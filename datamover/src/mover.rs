@@ -86,6 +86,11 @@ impl Mover {
         self.is_over.load(Relaxed)
     }
 
+    /// Whether this movement copies the source if the source is a file: the first share does.
+    pub(crate) fn copies_single_file(&self) -> bool {
+        self.order.share.is_none_or(|share| share.index == 0)
+    }
+
     /// Outcome of a movement that was cancelled or stopped.
     pub(crate) fn end(&self) -> Option<&Outcome> {
         self.end.get()

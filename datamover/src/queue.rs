@@ -14,7 +14,7 @@ const MAX_ENTRIES: usize = 1024;
 /// One piece of work.
 #[derive(Debug)]
 pub(crate) enum Work {
-    /// Reads an open folder.
+    /// Reads the open source directory.
     Read(Arc<Folder>),
     /// Copies an open file.
     File(Box<Opened>),

@@ -93,7 +93,12 @@ fn begin(order: Order) -> Result<(Arc<Mover>, File), String> {
         place::root(&place.root)
             .map_err(|errno| format!("{}: {}", action(&place.root), text(errno)))
     };
-    let (source, root) = (open(&order.source)?, open(&order.destination)?);
+    let root = open(&order.destination)?;
+    // The removal of temporary files needs no source, which may hang.
+    let source = match order.task {
+        Task::Copy => open(&order.source)?,
+        Task::Clean => root.try_clone().map_err(|error| format!("duplicate a file: {error}"))?,
+    };
     confine::become_user(&order.user).map_err(|error| chain(&error))?;
     confine::restrict(&source, &root).map_err(|error| chain(&error))?;
     let resume = (!log.is_empty()).then(|| resume::read(&log, journal.boot()));
@@ -209,7 +214,12 @@ fn queue_first(mover: &Arc<Mover>, source: Source, target: File, layout: &Layout
             let mut top = Folder::top(mover, unread, target, &layout.directory);
             remove_last_component(&mut top.source_path);
             match Arc::new(top).create(mover, source, &name) {
-                Ok(folder) => push(Work::Read(Arc::new(folder))),
+                Ok(mut folder) => {
+                    if mover.order.share.is_some() {
+                        folder.stay_writable();
+                    }
+                    push(Work::Read(Arc::new(folder)));
+                }
                 Err(errno) => {
                     mover.fail_write(
                         mover.order.source.path.as_bytes(),
@@ -219,6 +229,7 @@ fn queue_first(mover: &Arc<Mover>, source: Source, target: File, layout: &Layout
                 }
             }
         }
+        (Source::File(_), _) if !mover.copies_single_file() => {}
         (Source::File(source), name) => {
             let Ok(unread) = placeholder() else { return };
             let folder = Arc::new(Folder::top(mover, unread, target, &layout.directory));

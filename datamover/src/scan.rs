@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, ffi::CString, fs::File};
 
-use movement::report::Total;
+use movement::{order::Share, report::Total};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, Stat, openat, statat};
 
 use crate::{
@@ -17,10 +17,11 @@ const BUFFER: usize = 32 << 10;
 /// Maximum levels of a tree; the same limit as in copying.
 const LEVELS: usize = 1000;
 
-/// Counts a tree. Skips entries that cannot be read; the copying threads report them.
+/// Counts the part of a tree that this movement copies. Skips entries that cannot be read; the copying threads report
+/// them.
 pub(crate) fn count(mover: &Mover, directory: &File) -> Total {
     let mut total = Count::default();
-    let mut levels = vec![(None, subdirectories(mover, directory, &mut total))];
+    let mut levels = vec![(None, subdirectories(mover, directory, mover.order.share, &mut total))];
     while let Some((opened, names)) = levels.last_mut() {
         let Some(name) = names.pop() else {
             levels.pop();
@@ -29,7 +30,7 @@ pub(crate) fn count(mover: &Mover, directory: &File) -> Total {
         let parent: &File = opened.as_ref().unwrap_or(directory);
         let Ok(child) = openat(parent, name, OPEN, Mode::empty()).map(File::from) else { continue };
         if levels.len() < LEVELS {
-            let names = subdirectories(mover, &child, &mut total);
+            let names = subdirectories(mover, &child, None, &mut total);
             levels.push((Some(child), names));
         }
         if mover.is_over() {
@@ -62,8 +63,13 @@ impl Count {
     }
 }
 
-/// Counts the files of one directory, and returns the names of its directories.
-fn subdirectories(mover: &Mover, directory: &File, total: &mut Count) -> Vec<CString> {
+/// Counts the files of one directory, and returns the names of its directories. Leaves out entries of other shares.
+fn subdirectories(
+    mover: &Mover,
+    directory: &File,
+    share: Option<Share>,
+    total: &mut Count,
+) -> Vec<CString> {
     let mut names = Vec::new();
     let mut buffer = Vec::with_capacity(BUFFER);
     // Opens the directory again, for a read offset of its own: a copying thread reads through `directory`.
@@ -74,7 +80,8 @@ fn subdirectories(mover: &Mover, directory: &File, total: &mut Count) -> Vec<CSt
             break;
         }
         let name = entry.file_name();
-        if name == c"." || name == c".." {
+        let is_ours = share.is_none_or(|share| share.has(name.to_bytes()));
+        if name == c"." || name == c".." || !is_ours {
             continue;
         }
         if entry.file_type() == FileType::Directory {

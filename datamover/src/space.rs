@@ -20,6 +20,10 @@ const COUNT_PATIENCE: Duration = Duration::from_millis(250);
 pub(crate) fn count(mover: &Arc<Mover>, source: &Source) {
     let directory = match source {
         Source::Directory(directory) => directory.try_clone(),
+        Source::File(_) if !mover.copies_single_file() => {
+            let _ = mover.counters.total.set(Total::default());
+            return;
+        }
         Source::File(file) => {
             let bytes = fstat(file).map_or(0, |stat| bytes_of_data(&stat));
             let _ = mover.counters.total.set(Total { files: 1, bytes });

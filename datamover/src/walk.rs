@@ -5,6 +5,7 @@ use std::{
     sync::Arc,
 };
 
+use movement::order::Share;
 use rustix::{
     fs::{FileType, RawDir},
     io::Errno,
@@ -37,10 +38,10 @@ fn perform(mover: &Arc<Mover>, worker: &mut Worker, work: Work) {
         return;
     }
     match work {
-        Work::Read(folder) => read(mover, worker, &folder),
+        Work::Read(folder) => read(mover, worker, &folder, mover.order.share),
         Work::File(file) => file::copy_opened(mover, worker, *file),
         Work::Folder(parent, name) => match parent.enter(mover, &name) {
-            Ok(folder) => read(mover, worker, &Arc::new(folder)),
+            Ok(folder) => read(mover, worker, &Arc::new(folder), None),
             Err(errno) => mover.fail_write(&parent.path_of(&name), "copy the directory", errno),
         },
         Work::Files(folder, names) => {
@@ -62,8 +63,9 @@ fn queue_or_perform(mover: &Arc<Mover>, worker: &mut Worker, work: Work) {
     }
 }
 
-/// Reads a folder. Queues its subdirectories and files, and copies symbolic links and special files at once.
-fn read(mover: &Arc<Mover>, worker: &mut Worker, folder: &Arc<Folder>) {
+/// Reads a folder. Queues its subdirectories and files, and copies symbolic links and special files at once. Leaves out
+/// entries of other shares.
+fn read(mover: &Arc<Mover>, worker: &mut Worker, folder: &Arc<Folder>, share: Option<Share>) {
     let mut buffer = Vec::with_capacity(BUFFER);
     let mut entries = RawDir::new(&folder.source, buffer.spare_capacity_mut());
     let mut files = Vec::new();
@@ -76,7 +78,8 @@ fn read(mover: &Arc<Mover>, worker: &mut Worker, folder: &Arc<Folder>) {
             Err(errno) => return mover.fail(&folder.source_path, "read the directory", errno),
         };
         let name = entry.file_name();
-        if name == c"." || name == c".." || is_temporary(mover, name) {
+        let is_ours = share.is_none_or(|share| share.has(name.to_bytes()));
+        if name == c"." || name == c".." || is_temporary(mover, name) || !is_ours {
             continue;
         }
         match kind(folder, name, entry.file_type()) {

@@ -5,6 +5,8 @@
 
 mod hostile;
 mod killed;
+mod paths;
+mod shares;
 mod site;
 mod trees;
 

@@ -22,6 +22,20 @@ pub(crate) const PREFIX: &str = ".warren-1f2e3d";
 
 pub(crate) struct Site {
     directory: TempDir,
+    /// Directories of other file systems, in place of two XFS.
+    others: Option<[TempDir; 2]>,
+}
+
+/// Returns new directories on the file systems that `WARREN_COPY_ROOTS=SOURCE:TARGET` names: the lab runs tests on
+/// file systems that this machine lacks.
+fn other_file_systems() -> Option<[TempDir; 2]> {
+    let roots = std::env::var("WARREN_COPY_ROOTS").ok()?;
+    let (source, target) = roots.split_once(':').unwrap();
+    Some([source, target].map(|root| {
+        let directory = TempDir::new_in(root).unwrap();
+        chown(directory.path(), Some(USER), Some(USER)).unwrap();
+        directory
+    }))
 }
 
 #[expect(clippy::disallowed_methods, reason = "tests prepare the node by hand")]
@@ -33,11 +47,15 @@ fn must(program: &str, arguments: &[&str]) {
 impl Site {
     /// Creates two file systems of this size; returns `None` on a machine without loop devices.
     pub(crate) fn new(bytes: u64) -> Option<Self> {
-        if !gate::loop_devices() {
+        let others = other_file_systems();
+        if others.is_none() && !gate::loop_devices() {
             return None;
         }
-        let site = Self { directory: TempDir::new().unwrap() };
+        let site = Self { directory: TempDir::new().unwrap(), others };
         fs::create_dir(site.at("state")).unwrap();
+        if site.others.is_some() {
+            return Some(site);
+        }
         for mounted in [site.source(), site.target("")] {
             fs::create_dir(&mounted).unwrap();
             let image = mounted.with_extension("image");
@@ -59,11 +77,21 @@ impl Site {
     }
 
     pub(crate) fn source(&self) -> PathBuf {
-        self.at("source")
+        let other = self.others.as_ref().map(|[source, _]| source.path().to_owned());
+        other.unwrap_or_else(|| self.at("source"))
     }
 
     pub(crate) fn target(&self, path: &str) -> PathBuf {
-        self.at("target").join(path)
+        let other = self.others.as_ref().map(|[_, target]| target.path().to_owned());
+        other.unwrap_or_else(|| self.at("target")).join(path)
+    }
+
+    /// Returns an empty state directory for a share.
+    pub(crate) fn state_of(&self, share: u16) -> PathBuf {
+        let state = self.at(&format!("state-{share}"));
+        let _ = fs::remove_dir_all(&state);
+        fs::create_dir(&state).unwrap();
+        state
     }
 
     /// The list of failures.
@@ -79,6 +107,7 @@ impl Site {
             source: place(self.source(), source),
             destination: place(self.target(""), destination),
             index_directory: None,
+            share: None,
             creates_directories: true,
             copies_xattrs: false,
             syncs: false,
@@ -103,7 +132,9 @@ impl Site {
     ) -> Run {
         let mut order = self.order(source, destination);
         change(&mut order);
-        let mut command = Command::new(env!("CARGO_BIN_EXE_datamover"));
+        let program = std::env::var("WARREN_DATAMOVER");
+        let program = program.unwrap_or_else(|_| env!("CARGO_BIN_EXE_datamover").to_owned());
+        let mut command = Command::new(program);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let input = child.stdin.take();
         let output = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -129,6 +160,9 @@ impl Site {
 
 impl Drop for Site {
     fn drop(&mut self) {
+        if self.others.is_some() {
+            return;
+        }
         for mounted in ["source", "target"] {
             // Unmounts lazily: another test may be starting a program, and until its exec(2) the child process keeps
             // all files open, so that a plain umount would fail.

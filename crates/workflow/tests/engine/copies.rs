@@ -6,6 +6,7 @@ use workflow::change::Change;
 
 use crate::{
     job::GIB,
+    lustre,
     site::{At, Site, at},
 };
 
@@ -275,6 +276,23 @@ fn a_persistent_lustre_is_copied_to_the_rabbits_of_any_storage() {
         for state in ["PreRun", "PostRun", "DataOut", "Teardown"] {
             go_to(&mut site, state);
         }
+    }
+}
+
+#[test]
+fn the_rabbits_of_a_lustre_divide_the_source_of_its_copies() {
+    let mut site = lustre::two_rabbits();
+    site.add_global_lustre();
+    let source = "#DW copy_in source=/lus/global/in destination=$DW_JOB_lus/in";
+    site.request_setup("w", &directives(&[lustre::LUSTRE, source]), &["c1", "d1"]);
+    go_to(&mut site, "DataIn");
+    for (rabbit, share) in [("r", "0-of-2"), ("s", "1-of-2")] {
+        let movement = site.get("NnfDataMovement", rabbit, "w-1-0");
+        assert_eq!(movement["metadata"]["labels"][movement::SHARE], share);
+        assert!(movement["spec"]["destination"]["path"].as_str().unwrap().ends_with("/in"));
+    }
+    for state in ["PreRun", "PostRun", "DataOut", "Teardown"] {
+        go_to(&mut site, state);
     }
 }
 

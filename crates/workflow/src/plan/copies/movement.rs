@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use ::movement::order::Share;
 use api::{
     NnfDataMovement, NnfDataMovementSpec,
     names::{label, movement},
@@ -45,6 +46,8 @@ pub(super) fn new(
     labels.extend(copy_labels(direction));
     let directory = index_directory(view, index, sides, place);
     labels.extend(directory.map(|name| (movement::INDEX_DIRECTORY.to_owned(), name)));
+    let share = share(sides, place);
+    labels.extend(share.map(|share| (movement::SHARE.to_owned(), share.to_string())));
     NnfDataMovement {
         metadata: ObjectMeta {
             name: Some(format!("{name}-{}", place.index)),
@@ -69,6 +72,14 @@ fn side(root: &str, path: &str, storage: &ObjectReference) -> DataMovementPlace 
         path: format!("{root}{path}"),
         storage_reference: ObjectReference { field_path: Some(root.to_owned()), ..storage.clone() },
     }
+}
+
+/// Returns the part of the source that a rabbit copies, when several rabbits divide the source.
+fn share(sides: &Sides, place: &Place) -> Option<Share> {
+    let index = sides.places.iter().position(|(other, _)| other == place)?;
+    let number = |number: usize| u16::try_from(number).ok();
+    let share = Share { index: number(index)?, count: number(sides.places.len())? };
+    sides.is_divided.then_some(share)
 }
 
 fn copy_labels(direction: Direction) -> BTreeMap<String, String> {

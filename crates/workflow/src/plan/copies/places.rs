@@ -1,5 +1,7 @@
 //! Resolves source and destination of a copy to paths on each rabbit.
 
+use std::collections::BTreeSet;
+
 use api::Servers;
 use directive::{Command, Copy, FileSystem, Jobdw, location::Location};
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -31,6 +33,8 @@ pub(super) struct Sides {
     pub(super) path: String,
     pub(super) storage_reference: ObjectReference,
     pub(super) other: Other,
+    /// True if the rabbits divide the source among themselves: each of them has mounted all of both sides.
+    pub(super) is_divided: bool,
     /// True if each allocation has its own directory in the destination of a copy_out.
     pub(super) has_index_directories: bool,
 }
@@ -105,11 +109,16 @@ pub(super) fn resolve(
     };
     let (storage, jobdw) = find_storage(view, side, &inside.name)?;
     let servers = servers_of(view, storage, &jobdw)?;
-    let places = places(view, storage, &jobdw, servers);
+    let mut places = places(view, storage, &jobdw, servers);
     if places.is_empty() {
         return Err(wlm_error("the Servers of the copied storage has no allocation").into());
     }
     let other = other_side(view, other)?;
+    let is_lustre = jobdw.file_system == FileSystem::Lustre;
+    if is_lustre && matches!(other, Other::Storage { .. }) {
+        places.truncate(1);
+    }
+    let is_divided = is_lustre && places.len() > 1;
     let places = places.into_iter().map(|place| match other.root_at(&place) {
         Some(root) => Ok((place.clone(), root.to_owned())),
         None => Err(Outcome::from(user_error(format!(
@@ -118,14 +127,14 @@ pub(super) fn resolve(
         )))),
     });
     let places = places.collect::<Result<_, _>>()?;
-    let has_index_directories =
-        direction == Direction::Out && jobdw.file_system != FileSystem::Lustre;
+    let has_index_directories = direction == Direction::Out && !is_lustre;
     Ok(Sides {
         storage,
         places,
         path: inside.path.clone(),
         storage_reference: servers_reference(servers),
         other,
+        is_divided,
         has_index_directories,
     })
 }
@@ -199,8 +208,8 @@ fn servers_reference(servers: &Servers) -> ObjectReference {
     reference(OWNER_KIND, &servers.name_any(), &servers.namespace().unwrap_or_default())
 }
 
-/// Returns the allocations of a storage. A Lustre counts as a single allocation, on the first rabbit that has an object
-/// target.
+/// Returns the allocations of a storage. A Lustre counts as one allocation on each rabbit that has an object target: all
+/// of them are the whole file system.
 pub(super) fn places(
     view: &View<'_>,
     storage: usize,
@@ -210,14 +219,15 @@ pub(super) fn places(
     let all = allocations(servers);
     if jobdw.file_system == FileSystem::Lustre {
         let root = mount_path(view, storage, FileSystem::Lustre);
-        let mut targets = all.iter().filter(|allocation| allocation.label == "ost");
-        let first = targets.next().map(|target| Place {
-            rabbit: target.rabbit.clone(),
+        let targets = all.iter().filter(|allocation| allocation.label == "ost");
+        let rabbits: BTreeSet<&str> = targets.map(|target| target.rabbit.as_str()).collect();
+        let place = |rabbit: &str| Place {
+            rabbit: rabbit.to_owned(),
             index: 0,
-            root,
+            root: root.clone(),
             compute: None,
-        });
-        return first.into_iter().collect();
+        };
+        return rabbits.into_iter().map(place).collect();
     }
     let group = &view.directives[storage].storage;
     let maker = MountMaker { view, index: storage, file_system: jobdw.file_system, group };
