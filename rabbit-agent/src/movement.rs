@@ -34,6 +34,7 @@ pub mod plan;
 mod reconcile;
 pub mod record;
 pub mod report;
+mod scope;
 
 use api::NnfDataMovement;
 use kube::ResourceExt;

@@ -5,8 +5,10 @@ pub(crate) mod workload;
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
+use bytesize::ByteSize;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
@@ -257,12 +259,40 @@ pub(crate) struct Movements {
     pub failed: bool,
 }
 
+/// Maximum bytes per second; `None` for no limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MovementRate(pub Option<u64>);
+
+impl FromStr for MovementRate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "none" {
+            return Ok(Self(None));
+        }
+        match text.parse::<ByteSize>()? {
+            ByteSize(0) => Err("a rate of 0 copies nothing: use none for no limit".to_owned()),
+            ByteSize(rate) => Ok(Self(Some(rate))),
+        }
+    }
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum MovementVerb {
     /// Cancel all data movements of a workflow that have not ended
     Cancel {
         /// Name of the workflow
         workflow: String,
+        /// Kubernetes namespace of the workflow
+        #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
+        namespace: String,
+    },
+    /// Limit the bytes per second of each data movement of a workflow, also while it runs
+    Limit {
+        /// Name of the workflow
+        workflow: String,
+        /// Bytes per second, e.g. 500MiB, or none; limits of rabbit and profile hold beside it
+        rate: MovementRate,
         /// Kubernetes namespace of the workflow
         #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
         namespace: String,

@@ -38,6 +38,8 @@ pub mod annotation {
     /// On a `NodeContainers`: time of the last request for the logs of its containers, also of those that still run
     /// (RFC 3339).
     pub const LOGS_ASKED: &str = "warren.nnf.cray.hpe.com/logs-asked";
+    /// On a `NnfDataMovement`: maximum bytes per second, as a decimal number.
+    pub const BYTES_PER_SECOND: &str = "warren.nnf.cray.hpe.com/bytes-per-second";
 }
 
 /// Labels and the finalizer of a `NnfDataMovement`.
@@ -46,6 +48,8 @@ pub mod movement {
     pub const INITIATOR: &str = "dm.cray.hpe.com/initiator";
     /// Directory of this movement beneath the destination, such as `rabbit-1-0`; absent for none.
     pub const INDEX_DIRECTORY: &str = "warren.nnf.cray.hpe.com/index-directory";
+    /// The part of the source that this movement copies, such as `0-of-4`, when several rabbits copy one source.
+    pub const SHARE: &str = "warren.nnf.cray.hpe.com/share";
     /// Stays until the copying process has ended and its temporary files are gone.
     pub const FINALIZER: &str = "warren.nnf.cray.hpe.com/data_movement";
 }

@@ -20,6 +20,18 @@ string_enum! {
     }
 }
 
+string_enum! {
+    /// The copies that end only after the destination is on stable storage.
+    pub enum SyncDestination {
+        /// Each copy_out: Teardown destroys its source.
+        CopyOut = "CopyOut",
+        /// All copies.
+        Always = "Always",
+        /// No copy: a power failure soon after its end may lose data.
+        Never = "Never",
+    }
+}
+
 /// Fields of the object beside `metadata`.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
@@ -85,7 +97,7 @@ pub struct NnfDataMovementProfileData {
     /// Command line that changes the user.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub setpriv_command: String,
-    /// The directory in which a copy_out puts each allocation. The sites' CRDs lack this field and the next three.
+    /// The directory in which a copy_out puts each allocation. The sites' CRDs lack this field and the next four.
     #[serde(skip_serializing_if = "is_by_rabbit")]
     pub index_directories: IndexDirectories,
     /// True if extended attributes and ACLs are copied.
@@ -94,6 +106,9 @@ pub struct NnfDataMovementProfileData {
     /// True if a copy succeeds although some files could not be copied.
     #[serde(skip_serializing_if = "is_false")]
     pub allow_failed_files: bool,
+    /// The copies that end only after the destination is on stable storage.
+    #[serde(skip_serializing_if = "is_by_copy_out")]
+    pub sync_destination: SyncDestination,
     /// Maximum bytes per second of each copy; 0 for no limit beside the rabbit's own.
     #[serde(skip_serializing_if = "is_zero")]
     #[schemars(range(min = 0), schema_with = "schema::int")]
@@ -102,6 +117,10 @@ pub struct NnfDataMovementProfileData {
 
 fn is_by_rabbit(directories: &IndexDirectories) -> bool {
     *directories == IndexDirectories::Rabbit
+}
+
+fn is_by_copy_out(sync: &SyncDestination) -> bool {
+    *sync == SyncDestination::CopyOut
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -132,6 +151,7 @@ impl Default for NnfDataMovementProfileData {
             index_directories: IndexDirectories::Rabbit,
             copy_xattrs: false,
             allow_failed_files: false,
+            sync_destination: SyncDestination::CopyOut,
             bytes_per_second: 0,
         }
     }

@@ -8,10 +8,14 @@ use std::{
 use bytesize::ByteSize;
 use clap::{Args, value_parser};
 
+use super::scope;
+
 /// Size of a block in bytes. Several threads at once copy a file that is larger.
 const BLOCK: u64 = 64 << 20;
 /// How long a cancelled copy may take to end before the agent kills it.
 const GRACE: Duration = Duration::from_secs(2);
+/// How long a copy may make no progress before its status says what it waits for.
+const SILENCE: Duration = Duration::from_secs(60);
 /// How long the removal of temporary files may take.
 const CLEAN: Duration = Duration::from_secs(10);
 
@@ -56,6 +60,8 @@ fn rate(text: &str) -> Result<ByteSize, String> {
 pub struct MovementConfig {
     /// Path of `datamover`.
     pub datamover: PathBuf,
+    /// Whether each `datamover` gets a systemd scope.
+    pub uses_scopes: bool,
     /// Maximum number of movements that run at the same time.
     pub at_once: usize,
     /// Number of copying threads of each movement.
@@ -68,6 +74,8 @@ pub struct MovementConfig {
     pub block: u64,
     /// How long a cancelled copy may take to end before the agent kills it.
     pub grace: Duration,
+    /// How long a copy may make no progress before its status says what it waits for.
+    pub silence: Duration,
     /// How long the removal of temporary files may take before the agent gives it up.
     pub clean: Duration,
     /// Parent of the movements' state directories.
@@ -88,12 +96,14 @@ impl MovementArgs {
     pub(crate) fn config(self, state: &Path) -> MovementConfig {
         MovementConfig {
             datamover: self.datamover,
+            uses_scopes: scope::is_systemd_running(),
             at_once: usize::from(self.movements_at_once),
             threads: self.movement_threads,
             rate: self.movement_rate.map(|rate| rate.as_u64()),
             total_rate: self.movement_total_rate.map(|rate| rate.as_u64()),
             block: BLOCK,
             grace: GRACE,
+            silence: SILENCE,
             clean: CLEAN,
             state: state.join("movements"),
         }

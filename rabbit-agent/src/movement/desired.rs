@@ -3,10 +3,15 @@
 use std::path::{Component, Path, PathBuf};
 
 use api::{
-    NnfDataMovement, names::movement::INDEX_DIRECTORY, nnf_data_movement::DataMovementPlace,
+    NnfDataMovement,
+    names::{
+        annotation,
+        movement::{INDEX_DIRECTORY, INITIATOR, SHARE},
+    },
+    nnf_data_movement::DataMovementPlace,
 };
 use kube::ResourceExt;
-use movement::order;
+use movement::order::{self, Share, ShareError};
 use storage::desired::{AllowedRoots, MountPoint, MountPointError, ObjectUid};
 use thiserror::Error;
 
@@ -28,6 +33,11 @@ pub enum MovementError {
         /// The rule that the value breaks, and thereby the remedy.
         problem: String,
     },
+    #[error(
+        "annotation {key} is {0:?}: set it to a number of bytes per second, 1 or more, or remove it",
+        key = annotation::BYTES_PER_SECOND
+    )]
+    Limit(String),
     #[error("{field}")]
     Mount {
         field: String,
@@ -73,6 +83,10 @@ pub struct Desired {
     pub destination: Side,
     /// Name of a directory for this movement beneath the destination's directory.
     pub index_directory: Option<String>,
+    /// The part of the source to copy; `None` for all of it.
+    pub share: Option<Share>,
+    /// Whether this is a copy_out, whose copy outlives its source.
+    pub is_copy_out: bool,
 }
 
 impl Desired {
@@ -92,14 +106,12 @@ impl Desired {
             source: side("spec.source", &spec.source, roots)?,
             destination: side("spec.destination", &spec.destination, roots)?,
             index_directory: index_directory(object)?,
+            share: share(object)?,
+            is_copy_out: object
+                .labels()
+                .get(INITIATOR)
+                .is_some_and(|command| command == "copy_out"),
         })
-    }
-
-    /// Whether the copy has to be on stable storage before it counts as successful. A copy_out needs this, as Teardown
-    /// destroys its source. A copy_in does not: its destination lives no longer than the job.
-    #[must_use]
-    pub fn syncs(&self) -> bool {
-        self.destination.kind != SideKind::Servers
     }
 }
 
@@ -110,6 +122,18 @@ impl Desired {
 pub fn uid_of(object: &NnfDataMovement) -> Result<ObjectUid, MovementError> {
     let uid = object.uid().unwrap_or_default();
     uid.parse().map_err(|_| MovementError::Uid(uid))
+}
+
+/// Returns the limit, in bytes per second, that an object sets for its copy; `None` for no limit.
+///
+/// # Errors
+/// When the annotation is not a number above 0. The copy then keeps its previous limit.
+pub fn limit(object: &NnfDataMovement) -> Result<Option<u64>, MovementError> {
+    let Some(text) = object.annotations().get(annotation::BYTES_PER_SECOND) else {
+        return Ok(None);
+    };
+    let number = text.parse().ok().filter(|rate| *rate > 0);
+    number.map(Some).ok_or_else(|| MovementError::Limit(text.clone()))
 }
 
 fn user(number: i64) -> Result<u32, MovementError> {
@@ -124,6 +148,12 @@ fn index_directory(object: &NnfDataMovement) -> Result<Option<String>, MovementE
         return Err(field(&format!("label {INDEX_DIRECTORY}"), name, problem));
     }
     Ok(Some(name.clone()))
+}
+
+fn share(object: &NnfDataMovement) -> Result<Option<Share>, MovementError> {
+    let Some(text) = object.labels().get(SHARE) else { return Ok(None) };
+    let share = text.parse().map(Some);
+    share.map_err(|error: ShareError| field(&format!("label {SHARE}"), text, error.to_string()))
 }
 
 fn side(name: &str, side: &DataMovementPlace, roots: &AllowedRoots) -> Result<Side, MovementError> {

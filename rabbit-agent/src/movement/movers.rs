@@ -27,6 +27,7 @@ use super::{
     plan::{Limits, MovementState, Waiting, turns},
     record::MovementRecord,
     report::Reading,
+    scope,
 };
 
 /// A change in the table, sent to the agent's loop.
@@ -163,7 +164,7 @@ impl Movers {
         if is_copy {
             set(starts + 1)?;
         }
-        let worker = self.run(owner, order).inspect_err(|_| {
+        let worker = self.run(owner, order, starts).inspect_err(|_| {
             if is_copy {
                 // The copy did not start, so the earlier number of starts is written again. If this write fails, the
                 // status shows one restart too many; nothing else depends on the number.
@@ -184,10 +185,16 @@ impl Movers {
 
     /// Starts `datamover` and sends its order. The listener cannot take in reports yet: the caller holds the lock on
     /// the table.
-    fn run(self: &Arc<Self>, owner: &Owner, order: &Order) -> Result<Worker, StartError> {
+    fn run(
+        self: &Arc<Self>,
+        owner: &Owner,
+        order: &Order,
+        starts: u64,
+    ) -> Result<Worker, StartError> {
         let listener = CopierListener { movers: Arc::downgrade(self), uid: owner.uid };
-        let worker =
-            Worker::start(&self.config.datamover, listener).map_err(StartError::Program)?;
+        let command_line =
+            scope::command_line(&self.config, owner.uid, starts).map_err(StartError::Program)?;
+        let worker = Worker::start(command_line, listener).map_err(StartError::Program)?;
         let order =
             serde_json::to_string(order).map_err(|error| StartError::Order(error.into()))?;
         worker.write_line(&order).map_err(StartError::Order)?;
@@ -212,6 +219,15 @@ impl Movers {
         }
     }
 
+    /// Sets or removes the limit, in bytes per second, that a movement's object has.
+    pub fn limit(&self, uid: ObjectUid, limit: Option<u64>) {
+        let mut table = self.table.lock();
+        let Some(running) = table.running(uid) else { return };
+        if std::mem::replace(&mut running.limit, limit) != limit {
+            table.share_rate(&self.config);
+        }
+    }
+
     /// Kills a process group.
     pub fn kill(&self, uid: ObjectUid) {
         if let Some(running) = self.table.lock().running(uid) {
@@ -224,7 +240,8 @@ impl Movers {
     #[must_use]
     pub fn standing(&self, uid: ObjectUid) -> String {
         let mut table = self.table.lock();
-        table.running(uid).map(|running| running.worker.describe_waits()).unwrap_or_default()
+        let waits = |running: &mut Running| running.worker.describe_waits(&self.config.state);
+        table.running(uid).map(waits).unwrap_or_default()
     }
 
     /// Records that temporary files could not be removed, for this reason.
@@ -276,16 +293,12 @@ impl Table {
         self.entries.get_mut(&uid)?.running.as_mut()
     }
 
-    /// Divides the rate of the rabbit among the running copies.
+    /// Divides the rate of the rabbit among the running copies, and sends each copy its rate if the rate has changed.
     fn share_rate(&mut self, config: &MovementConfig) {
-        let copies = self.entries.values().filter(|entry| entry.is_copying());
-        let Some(share) = config.share_of_total_rate(copies.clone().count()) else { return };
-        for running in copies.filter_map(|entry| entry.running.as_ref()) {
-            let rate = running.rate.map_or(share, |own| own.min(share));
-            let line = serde_json::to_string(&Change::Rate(Some(rate))).unwrap_or_default();
-            // A copy that has just ended takes no line.
-            let _ = running.worker.write_line(&line);
-        }
+        let copies = self.entries.values().filter(|entry| entry.is_copying()).count();
+        let share = config.share_of_total_rate(copies);
+        let copies = self.entries.values_mut().filter(|entry| entry.is_copying());
+        copies.filter_map(|entry| entry.running.as_mut()).for_each(|copy| copy.set_share(share));
     }
 
     fn has_turn(&self, uid: ObjectUid, waiting: &[Waiting], at_once: usize) -> bool {

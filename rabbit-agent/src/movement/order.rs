@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use api::nnf_data_movement_profile::NnfDataMovementProfileData;
+use api::nnf_data_movement_profile::{NnfDataMovementProfileData, SyncDestination};
 use movement::order::{Order, Task, User};
 use storage::linux::kind_at;
 
@@ -42,9 +42,14 @@ pub(super) fn order(
         source: desired.source.place.clone(),
         destination: desired.destination.place.clone(),
         index_directory: desired.index_directory.clone(),
+        share: desired.share,
         creates_directories: profile.create_dest_dir,
         copies_xattrs: profile.copy_xattrs,
-        syncs: desired.syncs(),
+        syncs: match profile.sync_destination {
+            SyncDestination::Always => true,
+            SyncDestination::Never => false,
+            SyncDestination::CopyOut | SyncDestination::Other(_) => desired.is_copy_out,
+        },
         threads: config.threads,
         block: config.block,
         rate: config.rate.into_iter().chain(rate(profile)).min(),

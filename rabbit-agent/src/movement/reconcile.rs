@@ -19,7 +19,7 @@ use movement::report::Ended;
 use self::starts::NotStarted;
 use super::{
     Movers,
-    desired::{Desired, uid_of},
+    desired::{Desired, Side, limit, uid_of},
     movers::{Owner, Snapshot},
     plan::{MovementStep, Waiting, Want, plan},
     report::{self, Finish, Reading},
@@ -181,7 +181,7 @@ impl Run<'_> {
     async fn wait_to_clean(&mut self, why: &str) -> Result<(), WriteError> {
         let failure = Failure { retry: Retry::Soon, ..Failure::waiting(why.to_owned()) };
         self.pass.add_failure(&self.object, &failure);
-        self.write(report::ending(&self.status(), why)).await
+        self.write(report::with_message(&self.status(), why)).await
     }
 
     /// Reports why a movement waits.
@@ -195,6 +195,10 @@ impl Run<'_> {
 
     /// Reports the progress of a running copy, at most as often as its profile says.
     async fn follow(&mut self, snapshot: &Snapshot) -> Result<(), WriteError> {
+        match limit(&self.object) {
+            Ok(limit) => self.movers.limit(self.owner.uid, limit),
+            Err(error) => self.pass.add_failure(&self.object, &Failure::waiting(chain(&error))),
+        }
         let before = self.status();
         let is_running = before.state == Some(DataMovementState::Running);
         let last = before.command_status.last_message_time.filter(|_| is_running);
@@ -206,15 +210,34 @@ impl Run<'_> {
             }
         }
         let began = snapshot.began.unwrap_or_else(Timestamp::now);
-        self.write(report::running(&before, snapshot.reading.as_ref(), began, snapshot.restarts))
-            .await
+        let status = report::running(&before, snapshot.reading.as_ref(), began, snapshot.restarts);
+        let heard = snapshot.reading.map_or(began, |reading: Reading| reading.at);
+        let status = match self.describe_silence(heard).await {
+            Some(message) => report::with_message(&status, &message),
+            None => status,
+        };
+        self.write(status).await
+    }
+
+    /// Returns what `datamover` waits for if it has reported nothing for so long that it may hang; otherwise plans again
+    /// then.
+    async fn describe_silence(&mut self, heard: Timestamp) -> Option<String> {
+        let silence = SignedDuration::try_from(self.movers.config.silence).unwrap_or_default();
+        if Timestamp::now().duration_since(heard) < silence {
+            self.pass.again = heard.checked_add(silence).ok();
+            return None;
+        }
+        let standing = self.blocking(|movers, owner| movers.standing(owner.uid)).await;
+        let path = |side: &Side| side.place.root.join(&side.place.path).display().to_string();
+        let (source, destination) = (path(&self.desired.source), path(&self.desired.destination));
+        Some(format!("no progress since {heard:.0} from {source} to {destination}: {standing}"))
     }
 
     async fn report_stuck(&mut self) -> Result<(), WriteError> {
         let standing = self.blocking(|movers, owner| movers.standing(owner.uid)).await;
         let why = format!("datamover has not ended although the agent killed it: {standing}");
         self.pass.add_failure(&self.object, &Failure::waiting(why.clone()));
-        self.write(report::ending(&self.status(), &why)).await
+        self.write(report::with_message(&self.status(), &why)).await
     }
 
     async fn finish(&mut self, snapshot: &Snapshot, ended: &Ended) -> Result<(), WriteError> {

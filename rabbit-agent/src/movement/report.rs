@@ -80,9 +80,9 @@ pub fn running(
     }
 }
 
-/// Returns the status of a copy that is cancelled or deleted and has not ended yet, with the reason.
+/// Returns a status with another message: why a copy has not ended yet, or why it makes no progress.
 #[must_use]
-pub fn ending(before: &NnfDataMovementStatus, why: &str) -> NnfDataMovementStatus {
+pub fn with_message(before: &NnfDataMovementStatus, why: &str) -> NnfDataMovementStatus {
     NnfDataMovementStatus { message: causes::message(why), ..before.clone() }
 }
 

@@ -1,5 +1,6 @@
 //! Tests NnfDataMovements on a real XFS.
 
+mod hanging;
 mod site;
 
 use std::{
@@ -10,8 +11,8 @@ use std::{
 };
 
 use api::{
-    NnfDataMovement,
-    names::movement::FINALIZER,
+    NnfDataMovement, NnfDataMovementProfile,
+    names::{annotation::BYTES_PER_SECOND, movement::FINALIZER},
     nnf_data_movement::{
         DataMovementState::Running,
         DataMovementVerdict::{Cancelled, Failed, Invalid, Success},
@@ -20,7 +21,7 @@ use api::{
 use kube::ResourceExt;
 use serde_json::json;
 pub(crate) use site::config;
-use site::{SLOW, Site, USER, has_progress, is_finished_as, owner, status, waits_for};
+use site::{SLOW, Site, USER, has_progress, is_finished_as, owner, profile, status, waits_for};
 
 use crate::bench::{Bench, RABBIT};
 
@@ -92,6 +93,52 @@ async fn a_restarted_agent_continues_an_interrupted_movement() {
     let final_status = status(&ended);
     assert_eq!((final_status.restarts, final_status.command_status.files), (1, Some(16)));
     assert_eq!(fs::read_dir(site.storage().join("in")).unwrap().count(), 16);
+}
+
+#[tokio::test]
+async fn the_limit_of_a_movement_holds_until_its_annotation_is_removed() {
+    if !tests::gate::loop_devices() {
+        return;
+    }
+    let site = Site::new();
+    plant_files(&site, 64);
+    let bench = site.bench(|_| {}).await;
+    let mut object = site.movement(NAME, "/in", "/");
+    // At this rate the copy takes 4 minutes, which is longer than the test waits.
+    object["metadata"]["annotations"][BYTES_PER_SECOND] = json!("65536");
+    bench.make::<NnfDataMovement>(RABBIT, object).await;
+    let runs = |object: &NnfDataMovement| {
+        status(object).command_status.bytes.is_some_and(|bytes| bytes < 16 << 20)
+    };
+    bench.until(NAME, "on its way", runs).await;
+    let removed = json!({"metadata": {"annotations": {BYTES_PER_SECOND: null}}});
+    bench.change::<NnfDataMovement>(NAME, removed).await;
+    bench.until(NAME, "copied", is_finished_as(Success)).await;
+}
+
+#[tokio::test]
+async fn a_profile_may_copy_extended_attributes_and_allow_failed_files() {
+    if !tests::gate::loop_devices() {
+        return;
+    }
+    let site = Site::new();
+    let open = site.plant("in/open", b"content");
+    rustix::fs::setxattr(&open, "user.colour", b"red", rustix::fs::XattrFlags::empty()).unwrap();
+    let secret = site.plant("in/secret", b"content");
+    fs::set_permissions(secret, Permissions::from_mode(0o000)).unwrap();
+    let bench = site.bench(|_| {}).await;
+    let fields = [("copyXattrs", true), ("allowFailedFiles", true)];
+    bench.make::<NnfDataMovementProfile>("default", profile("w-2", &fields)).await;
+    let mut object = site.movement("w-2-0", "/in/", "/");
+    object["spec"]["profileReference"]["name"] = json!("w-2");
+    bench.make::<NnfDataMovement>(RABBIT, object).await;
+    let ended = status(&bench.until("w-2-0", "copied", is_finished_as(Success)).await);
+    assert!(ended.message.starts_with("1 file or directory was not copied"), "{}", ended.message);
+    assert_eq!(ended.failures.len(), 1);
+    let mut value = [0; 64];
+    let copy = site.storage().join("open");
+    let length = rustix::fs::getxattr(copy, "user.colour", &mut value[..]).unwrap();
+    assert_eq!(&value[..length], b"red");
 }
 
 #[tokio::test]

@@ -1,11 +1,13 @@
 //! Lists the data movements of workflows, one per line: its progress, and the reason why it waits, or its result.
 
+mod change;
+
 use api::{NnfDataMovement, names::label, nnf_data_movement::DataMovementFailure};
 use apiclient::list_readable;
 use futures::TryStreamExt;
 use kube::{
     Api, Client, ResourceExt,
-    api::{ListParams, Patch, PatchParams},
+    api::ListParams,
     runtime::{
         WatchStreamExt,
         watcher::{Config, watcher},
@@ -13,9 +15,8 @@ use kube::{
 };
 use nodeclient::{Exit, Output};
 use serde::Serialize;
-use serde_json::json;
 
-use crate::args::{MovementVerb, Movements};
+use crate::args::Movements;
 use crate::client::ServerArgs;
 use crate::failure::{self, Failure};
 
@@ -48,8 +49,8 @@ pub(crate) async fn run(
     output: Output,
 ) -> Result<Exit, Failure> {
     let client = server.client(output).await?;
-    if let Some(MovementVerb::Cancel { workflow, namespace }) = &args.verb {
-        return cancel(client, workflow, namespace, output).await;
+    if let Some(verb) = &args.verb {
+        return change::run(client, verb, output).await;
     }
     let selector = selector(&args.namespace, args.workflow.as_deref());
     if args.watch {
@@ -114,30 +115,6 @@ async fn list(client: Client, selector: &str) -> Result<Vec<NnfDataMovement>, Fa
     let selected = ListParams::default().labels(selector);
     let listed = list_readable(client, None, &selected).await;
     Ok(listed.map_err(|error| failure::api("list NnfDataMovements", &error))?.items)
-}
-
-/// Requests the end of all movements of a workflow that have not ended, by `spec.cancel`. The agents of the rabbits then end the copies.
-async fn cancel(
-    client: Client,
-    workflow: &str,
-    namespace: &str,
-    output: Output,
-) -> Result<Exit, Failure> {
-    let mut movements = list(client.clone(), &selector(namespace, Some(workflow))).await?;
-    movements.retain(|movement| !movement.is_finished());
-    for movement in &movements {
-        let (rabbit, name) = (movement.namespace().unwrap_or_default(), movement.name_any());
-        let api: Api<NnfDataMovement> = Api::namespaced(client.clone(), &rabbit);
-        let patch = Patch::Merge(json!({"spec": {"cancel": true}}));
-        let patched = api.patch(&name, &PatchParams::default(), &patch).await;
-        let what = format!("cancel NnfDataMovement {rabbit}/{name}");
-        patched.map_err(|error| failure::api(what, &error))?;
-        output.note(&format!("{rabbit}/{name}: cancellation requested"));
-    }
-    if movements.is_empty() {
-        output.note(&format!("every data movement of {workflow} has ended"));
-    }
-    Ok(Exit::Done)
 }
 
 /// Prints all movements, and then each change, until the user interrupts the command.

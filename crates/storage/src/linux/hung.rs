@@ -1,6 +1,8 @@
 //! Describes a hanging call or command: its processes, their kernel stacks, and the locks that this node requested and
 //! was not granted. This module changes nothing; each failed read is part of the description.
 
+pub(super) mod work;
+
 use std::{fs, io, sync::LazyLock, time::Duration};
 
 use nix::unistd::Pid;

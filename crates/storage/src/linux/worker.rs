@@ -59,19 +59,22 @@ struct Started {
 }
 
 impl Worker {
-    /// Starts a program without arguments in a process group of its own. When the agent dies, the kernel kills the
+    /// Starts a program with its arguments in a process group of its own. When the agent dies, the kernel kills the
     /// program if the program still runs as root (PR_SET_PDEATHSIG(2const)), and closes its standard input in any case.
     ///
     /// # Errors
     /// When the program or a thread cannot be started.
-    pub fn start(program: &Path, listener: impl Listener) -> Result<Self, CommandError> {
+    pub fn start(
+        (program, arguments): (&Path, Vec<String>),
+        listener: impl Listener,
+    ) -> Result<Self, CommandError> {
         let failed =
             |source| CommandError::Start { program: program.display().to_string(), source };
         let (sender, started) = mpsc::channel();
         let path = program.to_owned();
         // The kernel sends the signal of PR_SET_PDEATHSIG when the thread that started the program ends, so this thread
         // stays until the program ends.
-        let follow = move || match spawn(&path) {
+        let follow = move || match spawn(&path, &arguments) {
             Ok((worker, started)) => {
                 if sender.send(Ok(worker)).is_ok() {
                     follow(started, listener);
@@ -101,11 +104,12 @@ impl Worker {
         }
     }
 
-    /// Describes each process of the program and the place in the kernel where it waits.
+    /// Describes each process of the program: where its threads wait in the kernel, and its open files
+    /// that are not beneath `hidden`.
     #[must_use]
-    pub fn describe_waits(&self) -> String {
+    pub fn describe_waits(&self, hidden: &Path) -> String {
         let group = *self.group.lock();
-        group.map_or_else(String::new, hung::group)
+        group.map_or_else(String::new, |group| hung::work::group(group, hidden))
     }
 }
 
@@ -113,11 +117,12 @@ impl Worker {
     clippy::disallowed_methods,
     reason = "cmd ends programs at a deadline, and gives them no standard input"
 )]
-fn spawn(program: &Path) -> io::Result<(Worker, Started)> {
+fn spawn(program: &Path, arguments: &[String]) -> io::Result<(Worker, Started)> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let (output, printed) = io::pipe()?;
     let mut command = Command::new(program);
     let mut child = child::kill_with_parent(&mut command)
+        .args(arguments)
         .env_clear()
         .env("PATH", path)
         .env("LC_ALL", "C")
@@ -177,10 +182,11 @@ mod tests {
     #[test]
     fn the_listener_receives_each_line_until_the_worker_is_dropped() {
         let (sender, received) = mpsc::channel();
-        let worker = Worker::start(Path::new("cat"), Collector(sender)).unwrap();
+        let worker = Worker::start((Path::new("cat"), Vec::new()), Collector(sender)).unwrap();
         worker.write_line("line").unwrap();
         assert_eq!(received.recv().unwrap(), Ok("line".to_owned()));
-        assert!(worker.describe_waits().contains("cat"), "{}", worker.describe_waits());
+        let waits = worker.describe_waits(Path::new("/nowhere"));
+        assert!(waits.contains("(cat): threads: 1"), "{waits}");
         drop(worker);
         assert!(received.recv().unwrap().unwrap_err().unwrap().success());
     }
@@ -188,18 +194,19 @@ mod tests {
     #[test]
     fn the_listener_receives_the_signal_that_killed_the_program() {
         let (sender, received) = mpsc::channel();
-        let worker = Worker::start(Path::new("cat"), Collector(sender)).unwrap();
+        let worker = Worker::start((Path::new("cat"), Vec::new()), Collector(sender)).unwrap();
         worker.kill();
         let status = received.recv().unwrap().unwrap_err().unwrap();
         assert_eq!(status.signal(), Some(libc::SIGKILL));
         worker.kill();
-        assert_eq!(worker.describe_waits(), "");
+        assert_eq!(worker.describe_waits(Path::new("/nowhere")), "");
     }
 
     #[test]
     fn start_fails_when_the_program_does_not_exist() {
         let (sender, _received) = mpsc::channel();
-        let error = Worker::start(Path::new("/nowhere/datamover"), Collector(sender)).unwrap_err();
+        let error = Worker::start((Path::new("/nowhere/datamover"), Vec::new()), Collector(sender))
+            .unwrap_err();
         assert!(error.is_not_installed(), "{error}");
         assert!(error.to_string().contains("/nowhere/datamover"));
     }

@@ -10,7 +10,8 @@ fn roots() -> AllowedRoots {
 
 fn object() -> Value {
     json!({
-        "metadata": {"name": "w-1-0", "namespace": "rabbit-1", "uid": "3f6c2d1e-8a47-4b0e-9d5b-6f1f0a7c9e21"},
+        "metadata": {"name": "w-1-0", "namespace": "rabbit-1", "uid": "3f6c2d1e-8a47-4b0e-9d5b-6f1f0a7c9e21",
+            "labels": {"dm.cray.hpe.com/initiator": "copy_out"}},
         "spec": {
             "userId": 1050, "groupId": 1051,
             "source": {"path": format!("{ROOT}/out/"), "storageReference": {"kind": "Servers", "fieldPath": ROOT}},
@@ -33,7 +34,7 @@ fn source_and_destination_are_split_into_root_and_path_beneath_it() {
     assert_eq!(desired.source.place.root, Path::new(ROOT));
     assert_eq!(desired.source.place.path, "out/");
     assert_eq!(desired.destination.place.path, "home");
-    assert!(desired.syncs() && desired.destination.needs_mount());
+    assert!(desired.is_copy_out && desired.destination.needs_mount());
 }
 
 #[test]
@@ -67,7 +68,7 @@ fn a_root_of_kind_directory_need_not_be_a_mount_point() {
 #[test]
 fn an_invalid_field_is_reported_with_its_value_and_remedy() {
     type Change = fn(&mut Value);
-    let cases: [(Change, &str); 13] = [
+    let cases: [(Change, &str); 14] = [
         (|object| object["metadata"]["uid"] = json!("x"), "metadata.uid \"x\" is not a UUID"),
         (
             |object| object["spec"]["userId"] = json!(0),
@@ -120,9 +121,25 @@ fn an_invalid_field_is_reported_with_its_value_and_remedy() {
             |object| object["metadata"]["labels"] = json!({INDEX_DIRECTORY: ".."}),
             "label warren.nnf.cray.hpe.com/index-directory is \"..\", and must be the name",
         ),
+        (
+            |object| object["metadata"]["labels"] = json!({SHARE: "3-of-3"}),
+            "label warren.nnf.cray.hpe.com/share is \"3-of-3\", and must be a share",
+        ),
     ];
     for (change, expected) in cases {
         let error = desired(change).unwrap_err();
         assert!(error.contains(expected), "{error}");
     }
+}
+
+#[test]
+fn the_limit_of_an_object_is_a_number_above_0() {
+    for (text, expected) in [("1000", Some(1000)), ("0", None), ("1MiB", None)] {
+        let mut value = object();
+        value["metadata"]["annotations"][annotation::BYTES_PER_SECOND] = json!(text);
+        let object: NnfDataMovement = serde_json::from_value(value).unwrap();
+        assert_eq!(limit(&object).ok().flatten(), expected, "{text}");
+    }
+    let object: NnfDataMovement = serde_json::from_value(object()).unwrap();
+    assert_eq!(limit(&object), Ok(None));
 }

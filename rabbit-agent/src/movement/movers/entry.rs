@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::jiff::Timestamp;
 use movement::{
-    order::{Order, Task},
+    order::{Change, Order, Task},
     report::{Ended, Progress},
 };
 use storage::linux::worker::Worker;
@@ -42,8 +42,12 @@ pub(super) struct Running {
     started: Instant,
     /// Minimum time between two writes of progress to the status.
     interval: Duration,
-    /// The movement's own limit in bytes per second.
-    pub(super) rate: Option<u64>,
+    /// Limit in bytes per second of the rabbit's configuration and of the profile.
+    configured: Option<u64>,
+    /// Limit in bytes per second of the movement's object.
+    pub(super) limit: Option<u64>,
+    /// The limit that `datamover` has.
+    rate: Option<u64>,
     newest: Option<(Progress, Timestamp)>,
     pub(super) verdict: Option<Ended>,
     /// The last line that is not a report.
@@ -118,12 +122,24 @@ impl Running {
             began: Timestamp::now(),
             started: Instant::now(),
             interval: Duration::from_millis(order.interval),
+            configured: order.rate,
+            limit: None,
             rate: order.rate,
             newest: None,
             verdict: None,
             last_output: String::new(),
             cancelled: None,
             killed: None,
+        }
+    }
+
+    /// Sends `datamover` the lowest of its limits, if it has another. `share` is its share of the rabbit's rate.
+    pub(super) fn set_share(&mut self, share: Option<u64>) {
+        let rate = [self.configured, self.limit, share].into_iter().flatten().min();
+        if std::mem::replace(&mut self.rate, rate) != rate {
+            let line = serde_json::to_string(&Change::Rate(rate)).unwrap_or_default();
+            // A copy that has just ended takes no line.
+            let _ = self.worker.write_line(&line);
         }
     }
 

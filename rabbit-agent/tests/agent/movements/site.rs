@@ -88,7 +88,7 @@ impl Site {
         bench.site().await;
         bench.mount_roots = Some(roots(&[self.directory.path().join("mnt").to_str().unwrap()]));
         change(&mut bench.movements);
-        bench.make::<NnfDataMovementProfile>("default", profile()).await;
+        bench.make::<NnfDataMovementProfile>("default", profile("w-1", &[])).await;
         bench.start();
         bench
     }
@@ -157,12 +157,16 @@ fn text(path: &Path) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-/// Returns the pinned profile of the movements.
-fn profile() -> Value {
+/// Returns a pinned profile with further fields.
+pub(crate) fn profile(name: &str, fields: &[(&str, bool)]) -> Value {
+    let mut data = json!({"default": false, "pinned": true, "progressIntervalSeconds": 1, "createDestDir": true});
+    for (field, value) in fields {
+        data[field] = json!(value);
+    }
     json!({
         "apiVersion": "nnf.cray.hpe.com/v1alpha11", "kind": "NnfDataMovementProfile",
-        "metadata": {"name": "w-1", "namespace": "default"},
-        "data": {"default": false, "pinned": true, "progressIntervalSeconds": 1, "createDestDir": true},
+        "metadata": {"name": name, "namespace": "default"},
+        "data": data,
     })
 }
 
@@ -170,12 +174,14 @@ fn profile() -> Value {
 pub(crate) fn config(state: &Path) -> MovementConfig {
     MovementConfig {
         datamover: tests::program::binary("datamover").unwrap_or_default(),
+        uses_scopes: false,
         at_once: 4,
         threads: 2,
         rate: None,
         total_rate: None,
         block: 1 << 20,
         grace: Duration::from_secs(2),
+        silence: Duration::from_secs(60),
         clean: Duration::from_secs(10),
         state: state.join("movements"),
     }
