@@ -142,6 +142,13 @@ pub fn joining(computes: u8, fencing: Fencing) -> [String; 2] {
     Ring::with_computes(computes).joining(fencing)
 }
 
+/// Returns the scripts, step by step, with which the rabbit of a pair ([`Cluster::boot_pairs`]) joins its cluster again
+/// after it has lost its power.
+#[must_use]
+pub fn joining_pair(pair: u8) -> [String; 2] {
+    Ring::for_pair(pair).joining(Fencing::Off)
+}
+
 /// Runs a script on several guests at the same time.
 ///
 /// # Errors

@@ -13,7 +13,7 @@ use super::{
     Bench, Machine,
     emulator::Emulator,
     job::{Job, Output},
-    machine::properties,
+    machine::{properties, shared_directory},
     qmp::Qmp,
 };
 
@@ -50,7 +50,9 @@ impl Guest {
     /// When the emulator does not start.
     pub fn switch_on(bench: &Bench, machine: Machine) -> anyhow::Result<Self> {
         let directory = bench.directory().join(&machine.name);
-        fs::create_dir_all(directory.join("exchange")).context("make the guest's directory")?;
+        for made in [directory.join("exchange"), shared_directory(&directory)] {
+            fs::create_dir_all(made).context("make the guest's directories")?;
+        }
         forget_jobs(&directory.join("exchange"))
             .context("delete the scripts of an earlier boot")?;
         for (file, bytes) in machine.media(&directory) {

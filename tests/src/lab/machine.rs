@@ -175,6 +175,7 @@ impl Network {
 /// Returns arguments for the connections between guest and harness: console, port of the shell, QMP, and directories.
 fn exchange(directory: &Path, programs: &Path) -> Vec<String> {
     let own = directory.display();
+    let shared = shared_directory(directory);
     words(&[
         // The console's output is appended, so that it survives losses of power.
         format!("-chardev file,id=console,path={own}/console.log,append=on"),
@@ -190,8 +191,15 @@ fn exchange(directory: &Path, programs: &Path) -> Vec<String> {
             programs.display()
         ),
         "-device virtio-9p-pci,fsdev=programs,mount_tag=programs".to_owned(),
+        format!("-fsdev local,id=shared,path={},security_model=none", shared.display()),
+        "-device virtio-9p-pci,fsdev=shared,mount_tag=shared".to_owned(),
     ])
     .collect()
+}
+
+/// Returns the directory that all guests share under the tag `shared`. `directory` is that of one guest.
+pub(super) fn shared_directory(directory: &Path) -> PathBuf {
+    directory.with_file_name("shared")
 }
 
 /// Splits each line into an option and its value; the value may have spaces.

@@ -4,6 +4,7 @@ mod allocations;
 mod boot;
 mod chassis;
 mod containers_job;
+mod copies_job;
 mod cuts;
 mod drives;
 mod fence;
@@ -78,6 +79,7 @@ pub const ALL: &[Scenario] = &[
     slurm::GFS2,
     slurm::REBOOT,
     containers_job::SCENARIO,
+    copies_job::SCENARIO,
     kubernetes::JOB,
     kubernetes::MPI,
     zpools::SCENARIO,

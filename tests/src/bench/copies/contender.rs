@@ -109,6 +109,7 @@ fn move_data(state: &Path, source: &Path, target: &Path) -> anyhow::Result<Copie
         source: place(source)?,
         destination: Place { path: format!("{}/", destination.path), ..destination },
         index_directory: None,
+        share: None,
         creates_directories: true,
         copies_xattrs: false,
         syncs: false,

@@ -50,7 +50,7 @@ const FEWEST: usize = 16;
 
 /// Script that puts the state directory of the rabbit's programs on a disk, so that it survives a loss of power. A
 /// compute has no such disk.
-const KEEP: &str =
+pub(super) const KEEP: &str =
     "mkdir -p /var/tmp/state /var/lib/warren\nmount --bind /var/tmp/state /var/lib/warren\n";
 
 type Life = Run<Silent, Afflicted>;

@@ -84,11 +84,23 @@ fn power(bench: &Bench) -> anyhow::Result<()> {
 
 /// After a loss of power, mounts the system's disk at /var/tmp, and the foreign file system, which Warren did not make.
 pub(super) fn mount_again(guest: &mut Guest) -> anyhow::Result<()> {
-    let mount = |serial: &str, at: &str| {
-        format!("SERIAL={serial}\n{DISK}mkdir -p {at}\nmount $DISK {at}\nunset DISK\n")
-    };
-    let mounts = mount(SYSTEM, "/var/tmp") + &mount(&Machine::serial(3), "/mnt/foreign");
-    guest.run(&mounts, STEP).map(drop)
+    mount_system(guest)?;
+    guest.run(&mount_script(&Machine::serial(3), "/mnt/foreign"), STEP).map(drop)
+}
+
+/// Mounts the system's disk at /var/tmp.
+pub(super) fn mount_system(guest: &mut Guest) -> anyhow::Result<()> {
+    guest.run(&mount_script(SYSTEM, "/var/tmp"), STEP).map(drop)
+}
+
+fn mount_script(serial: &str, at: &str) -> String {
+    format!("SERIAL={serial}\n{DISK}mkdir -p {at}\nmount $DISK {at}\n")
+}
+
+/// Makes a file system on the system's disk, and mounts it at /var/tmp.
+pub(super) fn make_system(guest: &mut Guest) -> anyhow::Result<()> {
+    let make = "mkfs.ext4 -q $DISK\nmount $DISK /var/tmp";
+    guest.run(&format!("SERIAL={SYSTEM}\n{DISK}{make}"), STEP).map(drop)
 }
 
 /// A rabbit with four drives, two of which have foreign data, and with a system's disk.
@@ -145,8 +157,7 @@ impl Before {
     /// Makes a file system on the system's disk, mounts it at /var/tmp, and makes foreign namespaces on
     /// two of four drives.
     pub(super) fn prepare(guest: &mut Guest) -> anyhow::Result<Self> {
-        let make = "mkfs.ext4 -q $DISK\nmount $DISK /var/tmp";
-        guest.run(&format!("SERIAL={SYSTEM}\n{DISK}{make}"), STEP)?;
+        make_system(guest)?;
         let foreign = plant(guest)?;
         let unallocated = unallocated(guest, 0..4)?;
         Ok(Self { foreign, unallocated })
