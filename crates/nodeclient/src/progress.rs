@@ -27,7 +27,7 @@ impl WaitProgress {
         };
         if self.output.has_bars() {
             let bar = self.bar.get_or_insert_with(new_bar);
-            bar.set_message(causes::escaped(text, ""));
+            bar.set_message(causes::escaped(&shortened(text), ""));
             bar.set_position(percent);
         } else if self.tenth.replace(percent / 10) != Some(percent / 10) {
             self.output.note(text);
@@ -53,6 +53,15 @@ fn new_bar() -> ProgressBar {
     ProgressBar::new(100).with_style(style.progress_chars("#>-"))
 }
 
+/// Returns the text for a bar, which shares its line with the text: without the name of the workflow and the number of the
+/// directive.
+fn shortened(text: &str) -> String {
+    let parts = text.split_once(": DW Directive ").and_then(|(before, after)| {
+        Some((before.rsplit(": ").next()?, after.split_once("pending ")?.1))
+    });
+    parts.map_or_else(|| text.to_owned(), |(state, rest)| format!("{state}: {rest}"))
+}
+
 /// Returns the number before the first ` %`, from 0 to 100.
 fn percent_in(text: &str) -> Option<u64> {
     let before = text.split_once(" %")?.0;
@@ -63,6 +72,13 @@ fn percent_in(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_text_of_a_bar_has_the_state_and_the_progress() {
+        let text = "w: DataIn: DW Directive 1: pending copies on rabbit-1: 63 %, 0 of 1 ended";
+        assert_eq!(shortened(text), "DataIn: copies on rabbit-1: 63 %, 0 of 1 ended");
+        assert_eq!(shortened("w: PostRun: 3 %"), "w: PostRun: 3 %");
+    }
 
     #[test]
     fn only_a_number_before_a_percent_sign_is_progress_in_percent() {
