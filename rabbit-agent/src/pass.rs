@@ -50,7 +50,7 @@ pub struct Context {
     pub mgs: Mgs,
     /// Runs workflow containers; `None` if this rabbit runs none.
     pub containers: Option<Arc<dyn container::Host>>,
-    /// Fetches the job packages of containers; `None` if this rabbit has none.
+    /// Fetches the job packages of containers; `None` if this agent fetches none.
     pub packages: Option<JobPackages>,
     /// The `datamover` processes of data movements.
     pub movers: Arc<Movers>,

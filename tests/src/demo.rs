@@ -30,7 +30,7 @@ use screen::Screen;
 pub fn run(directory: &Path) -> anyhow::Result<()> {
     ensure!(
         geteuid().is_root(),
-        "root is needed: loop devices and block device mounts are the kernel's privilege (CAP_SYS_ADMIN); use sudo"
+        "root is needed: the kernel allows loop devices and mounts of block devices only with CAP_SYS_ADMIN; use sudo"
     );
     adopt_orphans()?;
     let mut screen = Screen::new();

@@ -29,7 +29,9 @@ pub enum PortFault {
     )]
     TooFew { listed: usize, wanted: usize },
     /// The text is a reason to wait: "pending" stands before it.
-    #[error("{wanted} ports that are free on all rabbits of this job at once; {free} are")]
+    #[error(
+        "{wanted} ports that are free on all rabbits of this job at once; there are only {free} such ports now"
+    )]
     Taken { free: usize, wanted: usize },
 }
 

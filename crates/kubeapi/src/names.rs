@@ -9,7 +9,8 @@ struct Form {
     wanted: &'static str,
 }
 
-/// Builds a pattern for texts without line breaks.
+/// Builds a `Form` from a pattern that must match the whole text, the maximum number of bytes, and the words of the
+/// refusal.
 macro_rules! form {
     ($pattern:literal, $most:expr, $wanted:literal) => {
         Form {

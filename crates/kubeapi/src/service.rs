@@ -66,7 +66,7 @@ struct Call {
     query: Query,
     target: Target,
     resource: Resource,
-    /// Form of the answer.
+    /// How the answer shows objects: whole, as rows of a table, or only their metadata.
     form: Form,
 }
 

@@ -58,8 +58,8 @@ pub struct Observed {
     pub volume: Option<VolumeState>,
     pub zpool: Option<PoolState>,
     pub target: Option<TargetState>,
-    /// How the device is used after it was unmounted from the mount point; for a file system without a device, how the
-    /// file system is used.
+    /// How the device is still used once it is not mounted at the desired mount point; for a file system without a
+    /// device, how the file system is still used. Observed only for an unmount.
     pub in_use: Use,
     /// The file found in the root of the mount; the desired file is [`Mount::file`](crate::desired::Mount).
     pub file: Option<RootFile>,
@@ -105,7 +105,7 @@ pub struct Drive {
     pub slot: u32,
     /// Label printed beside the slot; empty when unknown.
     pub label: String,
-    /// Capacity in bytes, from TNVMCAP or the pool file.
+    /// Capacity in bytes: TNVMCAP of a real drive (Identify Controller), or the drive size in the pool's file.
     pub capacity: u64,
     /// Bytes that namespaces occupy.
     pub allocated: u64,

@@ -39,7 +39,8 @@ fn remove_removes_a_directory_with_more_entries_than_are_read_at_once() {
     assert!(!tree.exists());
 }
 
-/// The root of the tree already has entries with the names that `remove` would give to moved directories.
+/// `remove` moves nested directories to the root of the tree, and calls them `.0.removed`, `.1.removed` and so on. In
+/// this test the tree has such names already.
 #[test]
 fn remove_succeeds_when_the_tree_already_uses_the_names_for_moved_directories() {
     let directory = tempfile::tempdir().unwrap();

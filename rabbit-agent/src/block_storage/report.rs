@@ -29,8 +29,9 @@ pub type Outcome = Result<Converged, ConvergeError>;
 
 /// Returns the status after every allocation converged or failed.
 ///
-/// A failed allocation keeps its last report, and the paths in it may be outdated: so `podStartTime` becomes `started`
-/// only when all allocations were observed. An allocation whose drives are all away counts as observed: its report has
+/// `podStartTime` says that the agent that started at this time found all device paths in the status. A failed
+/// allocation keeps its last report, whose paths may be outdated: so `podStartTime` becomes `started` only when all
+/// allocations were observed. An allocation whose drives are all away counts as observed: its report has
 /// no paths, and the other allocations are used or torn down without it. `rolled_back` allocations are reported as if
 /// they had never been made.
 pub fn status(

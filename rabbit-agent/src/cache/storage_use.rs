@@ -26,8 +26,8 @@ impl Cache {
         metadata.filter_map(|metadata| metadata.uid.as_deref()?.parse().ok()).collect()
     }
 
-    /// Returns the uids in the names of volume groups that are used by an object of this rabbit, or by
-    /// a ClientMount that disappeared.
+    /// Returns the uids that begin the names of the volume groups in use. The labels of this rabbit's NnfNodeStorages
+    /// and ClientMounts have these uids; ClientMounts that disappeared count too.
     pub fn volume_owners(&self) -> BTreeSet<ObjectUid> {
         let storages = self.node_storages.iter().map(|storage| &storage.metadata);
         let mounts =

@@ -1,4 +1,4 @@
-//! Defines the answers. An answer of success also marks its node as fenced.
+//! Defines the answers to the fence requests of Pacemaker's agent. An answer of success also marks its node as fenced.
 
 use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -45,7 +45,7 @@ pub(super) struct Response<'a> {
     request: Request,
     success: bool,
     message: &'a str,
-    /// The action that the sites' agents report to Pacemaker, whatever the verdict is.
+    /// The action that Pacemaker's agent (the sites' `fence_recorder`) reports to Pacemaker: `off` for every verdict.
     action_performed: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<&'static str>,

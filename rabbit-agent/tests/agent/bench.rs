@@ -582,8 +582,7 @@ fn embedded(directory: &Path, crds: Vec<Value>) -> Client {
     Client::new(served.service(Identity { user: "test".into() }), "default")
 }
 
-/// Returns our definitions of the kinds, as strict as the definitions of the sites: an object that the agent writes
-/// must be valid under both.
+/// Returns our CRDs with the rules of the sites' CRDs added: an object that the agent writes must be valid under both.
 pub(crate) fn strict_crds() -> Vec<Value> {
     site_rules::strict(api::crd_values())
 }
@@ -638,7 +637,11 @@ pub(crate) async fn retry_until_served<T>(ask: impl AsyncFn() -> kube::Result<T>
 async fn until_count(counted: &watch::Sender<usize>, count: usize) {
     let mut counter = counted.subscribe();
     let waited = tokio::time::timeout(PATIENCE, counter.wait_for(|made| *made >= count)).await;
-    assert!(waited.is_ok(), "{} of {count}", *counted.borrow());
+    assert!(
+        waited.is_ok(),
+        "the agent made or removed only {} of {count} mounts",
+        *counted.borrow()
+    );
 }
 
 pub(crate) fn block_ready(object: &NnfNodeBlockStorage) -> bool {

@@ -128,8 +128,8 @@ async fn links_are_reported_while_a_drive_hangs() {
     bench
         .until(NNF_NODE, "ready", |node: &NnfNode| node_reported(node) && sixth(node) == READY)
         .await;
-    // The agent reports links separately from drives only after its watch has brought the first status. Once the agent
-    // has written a second status, the watch has brought the first.
+    // The agent reports links separately from drives only if its copy of the NnfNode has a status. Once the agent has
+    // written a second status, its copy has the first.
     bench.trouble.lock().unwrap().fault = true;
     state.request_check();
     bench
@@ -139,7 +139,7 @@ async fn links_are_reported_while_a_drive_hangs() {
     let (held, holds) = sync_channel(0);
     let (release, released) = sync_channel::<()>(0);
     let drives = thread::spawn(move || {
-        // Every check of the node must lock this list first, so each check hangs.
+        // Every observation of the drives takes this lock first, so it hangs. The check of the links does not take it.
         let _hung = observations.lock().unwrap();
         held.send(()).unwrap();
         released.recv().unwrap();
@@ -171,9 +171,10 @@ async fn file_systems_are_checked_when_a_drive_disappears_or_appears() {
     }
 }
 
-/// A drive may be missing from the first inventory already, although it was present when its file system was checked.
+/// A drive may fail after the check of its file system and before the agent's first inventory. The agent then sees no
+/// change of the set of drives. So the first device event or requested check counts as a change of the set.
 #[tokio::test]
-async fn file_systems_are_checked_after_the_first_device_event() {
+async fn file_systems_are_checked_after_the_first_requested_check() {
     let (bench, _, state) = bench_with_probe().await;
     bench.file_systems(1).await;
     bench.until(NNF_NODE, "reported", node_reported).await;

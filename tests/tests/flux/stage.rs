@@ -16,8 +16,8 @@ use nix::{
 use tempfile::TempDir;
 use tests::program::{binary, command, plant};
 
-/// Stand-in for `flux`, like the stand-in with which the recordings were made: the variables `F_*` set its exit
-/// statuses and its output.
+/// Stand-in for `flux`: the variables `F_*` set its exit statuses and its output. The recordings of flux-coral2's
+/// scripts (`tests/fixtures/flux`) were made with a stand-in that has the same variables.
 const FLUX: &str = r#"#!/bin/sh
 printf '%s\n' "flux $*" >>"$CALLS"
 case "$1 $2" in

@@ -149,7 +149,7 @@ fn applier() -> Vec<Need> {
     [viewer(), written.concat()].concat()
 }
 
-/// Creates all identities, on a server on which all variants of the packaging are installed.
+/// Creates all identities. `installed` must have the kustomizations `direct` and `through-coordinator`.
 pub(crate) async fn all_identities(installed: &Installed) -> anyhow::Result<Vec<Identity>> {
     installed.identities("apply", &["compute-1", "compute-2"])?;
     installed.identities("apply", &["--role", "rabbit", "rabbit-2"])?;
@@ -215,8 +215,8 @@ fn a_compute_needs_few_rights_beyond_those_that_sites_grant_already() {
         .map(|need| need.resource)
         .collect();
     // An agent can do without these rights. It need not renew the sites' token, which never expires. Without the rights
-    // on workflows and computes the agent mounts as usual, but its verbs for scripts report that they cannot read the
-    // job.
+    // on workflows and computes the agent mounts as usual, but the commands `clientmount-agent mount` and `unmount`,
+    // which scripts call, report that they cannot read the job.
     let workflows = |plural: &str| format!("{DWS_GROUP}/{plural}");
     let jobs = ["workflows", "computes"].map(workflows);
     let expected: Vec<_> = [&jobs[..], &jobs[..], &["/serviceaccounts/token".to_owned()]].concat();

@@ -81,7 +81,7 @@ async fn an_object_that_is_missing_in_an_incomplete_list_stays_mounted() {
 }
 
 #[tokio::test]
-async fn an_agent_that_is_refused_for_a_newer_agent_ends_and_unmounts_nothing() {
+async fn an_agent_that_a_newer_agent_of_its_node_replaces_ends_and_unmounts_nothing() {
     for refusal in [
         Status::aborted("superseded by a newer agent of this node (boot 4711)"),
         Status::failed_precondition("a newer agent of this node (boot 4711) is connected"),

@@ -75,7 +75,8 @@ impl Job {
     ) -> CallResult {
         let target = WorkflowState::Teardown;
         let record = loop {
-            // If the teardown was complete before this call, no deadline was set yet: `request` sets it.
+            // If Teardown was complete before this call, the Workflow may have no deadline for Teardown yet: `request`
+            // sets one, and the wait for the deletion ends at this deadline.
             if let Some((written, record)) = self.request(&workflow, None, &target, limit).await? {
                 workflow = written;
                 break record;

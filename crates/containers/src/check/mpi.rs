@@ -60,7 +60,7 @@ fn unsupported_fields(mpi: &NnfMpiSpec) -> Vec<ProfileFault> {
         (
             "runPolicy.activeDeadlineSeconds",
             number(policy.active_deadline_seconds),
-            "ask the administrator to remove it; the job's own limit, preRunTimeoutSeconds and postRunTimeoutSeconds hold",
+            "ask the administrator to remove it; the job's time limit, preRunTimeoutSeconds and postRunTimeoutSeconds apply",
         ),
         (
             "runPolicy.backoffLimit",

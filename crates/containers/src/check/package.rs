@@ -21,8 +21,8 @@ pub(super) fn package_faults(packages: &[api::package::Package]) -> Vec<ProfileF
     faults
 }
 
-/// Returns a fault if the profile has job packages, Kubernetes runs its containers, and the rabbits' agents fetch no
-/// job packages there (`is_fetched` is false).
+/// Returns a fault if the profile has job packages, but the rabbits' agents fetch none (`is_fetched` is false). The
+/// caller must know that Kubernetes runs the profile's containers.
 #[must_use]
 pub fn faults_on_kubernetes(
     profile: &NnfContainerProfileData,

@@ -83,7 +83,7 @@ fn is_within(reference: &Value, ours: &Value) -> bool {
 const DIFFERENCES: [(&str, &str); 9] = [
     (
         "/spec/template/spec/initContainers",
-        "the user's entries come from the ConfigMap, without a shell",
+        "the ConfigMap has the user's entries of passwd and group; no shell script writes them",
     ),
     ("/spec/template/spec/dnsPolicy", "a default of the API server"),
     ("/spec/template/spec/schedulerName", "a default of the API server"),
@@ -91,7 +91,10 @@ const DIFFERENCES: [(&str, &str); 9] = [
     ("/spec/selector", "a default of the API server"),
     ("/spec/completions", "a default of the API server"),
     ("/spec/podReplacementPolicy", "Failed: two pods of a Job never run side by side"),
-    ("/spec/template/spec/containers/0/terminationMessagePolicy", "the last lines of the log"),
+    (
+        "/spec/template/spec/containers/0/terminationMessagePolicy",
+        "FallbackToLogsOnError: the pod's status has the last lines of a failed container's log",
+    ),
     ("/spec/template/spec/containers/0/resources", "a default of the API server"),
 ];
 
@@ -202,7 +205,7 @@ fn host_names_resolve_before_any_container_is_ready() {
 }
 
 #[test]
-fn pods_of_the_run_reach_all_ports_and_other_hosts_only_the_published_ports() {
+fn a_runs_pods_accept_each_other_on_all_ports_and_other_hosts_only_on_the_runs_ports() {
     let spec = |run: &Run<'_>| to_value(network_policy(run)).unwrap()["spec"].clone();
     with_run(&profile(), |run| {
         let (all, closed) = (spec(run), spec(&Run { ports: &[], ..run.clone() }));
@@ -210,7 +213,11 @@ fn pods_of_the_run_reach_all_ports_and_other_hosts_only_the_published_ports() {
         let ports: Vec<Value> = run.ports.iter().map(|port| json!({"port": port})).collect();
         assert!(!ports.is_empty());
         assert_eq!(all["ingress"], json!([own, {"ports": ports}]));
-        assert_eq!(closed["ingress"], json!([own]), "no rule opens all ports");
+        assert_eq!(
+            closed["ingress"],
+            json!([own]),
+            "a run without ports has no rule for other hosts: a rule that names no port opens all"
+        );
     });
 }
 

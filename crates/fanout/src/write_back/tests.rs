@@ -13,7 +13,8 @@ use super::*;
 use crate::fanout::{Listing, NodeKind};
 use crate::object::{ProfileObject, tests::mount};
 
-/// Deadline of each wait: longer than any step of these tests, and much shorter than a minute.
+/// Deadline of each wait: longer than any step of these tests, and shorter than [`REFUSED_DELAY`], so that a repetition
+/// in time was not caused by that delay.
 const SOON: Duration = Duration::from_secs(10);
 
 /// An API that accepts finalizers on one compute's ClientMounts, or answers with the error code that the test has
@@ -158,7 +159,11 @@ async fn a_refused_write_is_repeated_until_the_api_accepts_it() {
         let mut writing = Box::pin(writer.write());
         until_requests(&api, 2, &mut writing).await;
         if code == 422 {
-            assert_eq!(session.next().await, "synced", "the node does not wait for the finalizer");
+            assert_eq!(
+                session.next().await,
+                "synced",
+                "the message Synced does not wait for the finalizer"
+            );
         }
         api.answer_with("a", None);
         timeout(SOON, writing).await.expect("the write is repeated until it works");

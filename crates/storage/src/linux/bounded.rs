@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_within_a_step_has_the_deadline_of_the_step() {
+    fn within_times_out_at_the_deadline_that_it_was_given() {
         let (release, held) = channel::<()>();
         let hang = move || held.recv().is_ok();
         let error = within(Duration::from_millis(50), "a step", hang).unwrap_err();

@@ -14,7 +14,8 @@ pub struct Holders {
     pub processes: Vec<i32>,
 }
 
-/// How a device is used after its mount was removed; for a file system without a device, how the file system is used.
+/// How a device is still used once it is not mounted at the desired mount point; for a file system without a device,
+/// how the file system is still used.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Use {
     #[default]

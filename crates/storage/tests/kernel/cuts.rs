@@ -1,5 +1,6 @@
-//! Kills LVM's commands before each of their writes to a device and each of their system calls, one after another, over
-//! the whole life of a volume. LVM's commands end in this way when their agent is killed or the node loses power.
+//! Kills LVM's commands before each of their calls of io_submit(2) and ioctl(2), one after another, over the whole life
+//! of a volume. With these calls LVM reads and writes devices, and changes the tables of the device mapper. LVM's
+//! commands end in this way when their agent is killed or the node loses power.
 //!
 //! The test writes stand-ins for LVM's commands into the directory that `WARREN_TEST_CUTS` names; this directory must
 //! come first in `PATH`. A stand-in starts the real command under strace(1), which kills it. A killed command is called
@@ -38,9 +39,9 @@ const COMMANDS: [&str; 11] = [
 /// The commands that create, activate and remove a volume.
 const LIFE: [&str; 6] = ["pvcreate", "vgcreate", "lvcreate", "lvchange", "lvremove", "vgremove"];
 
-/// A stand-in kills its command before the command's n-th call; n grows by one with each start of the stand-in. When n
-/// exceeds the number of the command's calls, the command ends by itself; it has then been killed before each of its
-/// calls. The stand-in does not kill processes that the command started: dmeventd(8), for example, keeps running.
+/// A stand-in kills its command before the command's n-th such call; n grows by one with each start of the stand-in.
+/// When n exceeds the number of the command's calls, the command ends by itself; it has then been killed before each of
+/// its calls. The stand-in does not kill processes that the command started: dmeventd(8), for example, keeps running.
 const STAND_IN: &str = r#"#!/bin/bash
 here=${0%/*}; command=${0##*/}
 real=$(PATH=${PATH#*:} type -P "$command")
@@ -118,7 +119,7 @@ impl Cuts {
     }
 
     /// Prints how often each command was killed, and panics if a command in `commands` was never killed.
-    #[expect(clippy::print_stdout, reason = "shown with the verdict")]
+    #[expect(clippy::print_stdout, reason = "the test's output shows the counts")]
     fn report_cuts(&self, commands: &[&str]) {
         let cuts = self.recorded_cuts();
         for command in commands {
@@ -176,7 +177,7 @@ fn a_raid_converges_although_lvm_is_killed_at_every_call() {
     });
 }
 
-/// Returns the same volume, but as a mirror.
+/// Returns the file system of [`striped`], but on a mirror (RAID 1) instead of a striped volume.
 fn raid(lab: &Lab) -> FileSystem {
     let mut fs = striped(lab);
     let (group, name) = (&fs.volume.group, &fs.volume.logical);

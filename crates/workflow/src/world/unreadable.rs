@@ -18,8 +18,9 @@ impl World {
         wakes
     }
 
-    /// Records which workflows cannot be read. After a change, wakes these workflows and all persistent storage, whose
-    /// plan keeps the objects of an unreadable workflow.
+    /// Records which workflows cannot be read. After a change, wakes these workflows and all persistent storages: the
+    /// plan of a persistent storage keeps the consumer entries and mounts of an unreadable workflow, because the
+    /// workflow may still use the storage.
     fn update_unreadable_workflows(&mut self) -> Vec<Wake> {
         let unread = self.workflows.unreadable();
         let unread =

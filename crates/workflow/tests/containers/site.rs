@@ -67,7 +67,8 @@ impl Site {
         self.coordinators.push(tokio::spawn(engine));
     }
 
-    /// Starts a control plane with rights and kinds, but without coordinators.
+    /// Starts a control plane without coordinators. It has our CRDs, the shipped rules and profiles, and a
+    /// SystemConfiguration with the rabbits `r` and `s`.
     pub(crate) async fn idle(directory: &Path) -> Self {
         let plane = ControlPlane::start(directory, control_plane::Settings::default()).unwrap();
         let client = plane.client().await.unwrap();

@@ -68,7 +68,7 @@ fn the_message_says_why_containers_do_not_start() {
 }
 
 #[test]
-fn a_passed_deadline_is_recorded_first_and_the_state_is_final_once_no_process_runs() {
+fn a_passed_deadline_is_recorded_while_containers_run_and_the_state_is_final_after_their_end() {
     let limit = |spec: &mut serde_json::Value| spec["activeDeadlineSeconds"] = json!(60);
     let running = seen(&[(&[("app", ContainerState::Running)], true)]);
     let status = report(&desired(limit), &running, &fresh(), None, at(60));
@@ -88,7 +88,7 @@ fn a_passed_deadline_is_recorded_first_and_the_state_is_final_once_no_process_ru
 }
 
 #[test]
-fn the_next_pass_is_due_at_the_end_of_the_delay_or_at_the_deadline() {
+fn the_next_pass_is_due_when_the_next_attempt_may_start_or_at_the_deadline() {
     let limit = |spec: &mut serde_json::Value| spec["activeDeadlineSeconds"] = json!(60);
     let seconds_to_wait = |observed: &Observed, seconds| {
         let next = next_wake_up(&desired(limit), observed, &fresh(), at(seconds));

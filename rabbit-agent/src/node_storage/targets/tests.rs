@@ -109,7 +109,7 @@ fn names_and_command_lines_equal_those_of_nnf_node_manager() {
 }
 
 #[test]
-fn only_the_first_object_target_has_set_up_hooks() {
+fn only_the_first_object_target_has_a_client_mount_for_hooks() {
     let both = lustre_targets(&object("ost", 2, json!({})), &profile()).unwrap();
     let [first, second] = &both[..] else { panic!("two") };
     let client = first.client.as_ref().unwrap();
@@ -157,7 +157,7 @@ fn a_target_is_named_like_its_lustre_service() {
 }
 
 #[test]
-fn the_agent_observes_the_names_that_a_profile_overrides() {
+fn the_overrides_of_a_profile_set_a_targets_pool_dataset_and_mount_point() {
     let mut profile = profile();
     let overrides = &mut profile.spec.data.lustre_storage.ost_options.target.variable_override;
     for (name, value) in [
@@ -218,7 +218,8 @@ fn the_error_for_an_invalid_target_names_field_and_remedy() {
     assert!(error_with_override("$TARGET_PATH", "/mnt/nnf/../x").contains("'..'"));
 }
 
-/// An earlier pass failed and reported the target as not ready, although the target serves.
+/// A target serves while its pool resilvers. If an earlier pass failed and reported the target as not ready
+/// (`was_ready` is false), this pass reports it as ready again.
 #[test]
 fn a_target_whose_pool_resilvers_is_ready() {
     let unit = Unit::Target(Box::new(only("ost")));

@@ -46,8 +46,8 @@ fn finalizers(names: &[&str]) -> Value {
     json!({"metadata": {"finalizers": names}})
 }
 
-/// Returns writes of ClientMounts, and of objects that no node may change, by an identity that may write the statuses
-/// of ClientMounts in the namespace `here`, but not in `there`.
+/// Returns cases for an identity that may write the statuses of ClientMounts in the namespace `here`, but not in
+/// `there`: it writes to ClientMounts, and to objects that no node may change.
 pub(super) fn on_client_mounts(here: &str, there: &str) -> Vec<Case> {
     let free = ("patch", CLIENT_MOUNTS, here, "free");
     let held = ("patch", CLIENT_MOUNTS, here, "held");
@@ -70,7 +70,7 @@ pub(super) fn on_client_mounts(here: &str, there: &str) -> Vec<Case> {
         case("label", free, json!({"metadata": {"labels": {"a": "b"}}}), Some(LABELS)),
         case("annotate", free, json!({"metadata": {"annotations": {"a": "b"}}}), Some(LABELS)),
         case(
-            "own",
+            "set an owner",
             free,
             json!({"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "b"}]}}),
             Some(LABELS),
@@ -122,7 +122,7 @@ pub(super) fn on_client_mounts(here: &str, there: &str) -> Vec<Case> {
     ]
 }
 
-/// Returns writes of kinds other than ClientMount by the rabbit `here`.
+/// Returns cases for the rabbit `here`: it writes to objects of other kinds than ClientMount.
 pub(super) fn on_rabbits(here: &str, there: &str) -> Vec<Case> {
     let storage = ("patch", "nnf.cray.hpe.com/nnfnodestorages", here, "work");
     let blocks = ("patch", "nnf.cray.hpe.com/nnfnodeblockstorages", here, "work");
@@ -234,7 +234,7 @@ pub(super) fn on_tokens(own: &str, other: &str) -> Vec<Case> {
     ]
 }
 
-/// Returns writes by the coordinator. It may write the statuses for every compute, but may not change any `spec`.
+/// Returns cases for the coordinator. It may write the statuses for every compute, but may not change any `spec`.
 pub(super) fn of_the_coordinator() -> Vec<Case> {
     let everywhere =
         ["compute-1", "compute-2"].into_iter().flat_map(|node| on_client_mounts(node, "none"));
@@ -243,7 +243,8 @@ pub(super) fn of_the_coordinator() -> Vec<Case> {
         .collect()
 }
 
-/// Returns the writes of a compute and of a rabbit, by an identity that the policies do not limit.
+/// Returns cases for an identity that the policies do not limit: the writes of the cases of `compute-1` and `rabbit-1`,
+/// all of them admitted.
 pub(super) fn of_others() -> Vec<Case> {
     let cases = on_client_mounts("compute-1", "compute-2")
         .into_iter()
@@ -251,7 +252,7 @@ pub(super) fn of_others() -> Vec<Case> {
     cases.map(|case| Case { refused: None, ..case }).collect()
 }
 
-/// Returns writes with a rabbit's token that is bound to no node, such as a token that was copied from a Secret.
+/// Returns cases for a rabbit's token that is bound to no node, such as a token that was copied from a Secret.
 pub(super) fn of_the_unbound() -> Vec<Case> {
     let reports =
         on_client_mounts("rabbit-1", "rabbit-2").into_iter().filter(|case| case.what == "report");

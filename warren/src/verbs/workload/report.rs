@@ -13,7 +13,7 @@ use nodeclient::Output;
 
 const HEADER: [&str; 5] = ["NODE", "ROLE", "CONDITION", "MOUNTED", "EVIDENCE"];
 
-/// Prints a job's state. The exit status is the verdict on the call.
+/// Prints a job's state. Returns the exit status that belongs to the coordinator's verdict on the call.
 pub(super) fn workload(workload: &Workload, output: Output) -> Result<Exit, Failure> {
     let exit = Exit::from(workload.verdict());
     if output.is_json() {
@@ -110,7 +110,10 @@ fn line(workload: &Workload) -> String {
 fn deadline_line(deadline: &Deadline) -> String {
     let outcome = outcome(deadline);
     let (asked, due) = (time(deadline.asked), time(deadline.due));
-    format!("{} set {asked} by {}, due {due}: {outcome}", deadline.state, deadline.owner)
+    format!(
+        "deadline of {}: {due} ({outcome}), set at {asked} by {}",
+        deadline.state, deadline.owner
+    )
 }
 
 fn outcome(deadline: &Deadline) -> &'static str {

@@ -128,7 +128,7 @@ fn a_dead_rabbit_is_named_and_holds_up_only_dependent_targets() {
     assert_eq!(
         site.targets("w").len(),
         2,
-        "the first object target is created last: {:?}",
+        "the first object target is created only after all other targets are ready: {:?}",
         site.targets("w")
     );
     site.dead.clear();

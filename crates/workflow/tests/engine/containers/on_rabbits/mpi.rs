@@ -131,7 +131,7 @@ fn postrun_reports_a_failed_launcher_under_any_clean_pod_policy() {
 }
 
 #[test]
-fn prerun_fails_with_the_rabbit_of_a_worker_that_ended_early() {
+fn prerun_fails_and_names_the_rabbit_of_a_worker_that_ended_before_the_launcher_started() {
     for (state, words) in [
         ("Succeeded", "worker on s ended before its launcher"),
         ("Failed", "container on s failed"),
@@ -145,7 +145,7 @@ fn prerun_fails_with_the_rabbit_of_a_worker_that_ended_early() {
 }
 
 #[test]
-fn a_suspended_agent_run_starts_again_with_other_keys() {
+fn a_resumed_run_starts_again_with_new_keys() {
     let mut site = launched("gfs2", &Value::Null);
     let before = site.names("Secret");
     suspend(&mut site, true);

@@ -203,7 +203,8 @@ fn delete_detaches_every_host_and_erases_nothing_when_its_caller_stops_waiting_b
     let bench = Bench::new(17);
     let drive = bench.start();
     drive.create(allocation(0), wanted_size(MIB), 1).unwrap();
-    // The first attachment is the attachment to the physical function.
+    // `delete` attaches the namespace to the physical function, which erases it. The caller stops waiting just before
+    // this attachment (`cdw10` is 0; for a detachment it is 1).
     bench.simulated.state().surprise = Some(Surprise {
         before: |command| command.opcode == opcode::NAMESPACE_ATTACHMENT && command.cdw10 == 0,
         happens: |_| give_up(),
@@ -376,7 +377,7 @@ fn a_host_attached_at_a_new_endpoint_keeps_its_name_and_its_old_endpoint_gets_a_
 }
 
 #[test]
-fn a_creation_on_a_full_drive_fails_with_its_free_bytes() {
+fn a_creation_on_a_full_drive_fails_and_reports_the_drives_free_bytes() {
     let bench = Bench::new(17);
     let drive = bench.start();
     assert!(
@@ -387,7 +388,7 @@ fn a_creation_on_a_full_drive_fails_with_its_free_bytes() {
 }
 
 #[test]
-fn create_fails_without_free_nsids_and_reports_the_drives_numbers_when_the_drive_refuses() {
+fn create_fails_without_free_nsids_and_reports_free_bytes_and_namespaces_when_the_drive_refuses() {
     let bench = Bench::new(17);
     let drive = bench.start();
     bench.simulated.state().most = 1;
@@ -505,7 +506,7 @@ fn adopt_refuses_a_namespace_whose_nsid_is_recorded_with_another_nguid() {
 }
 
 #[test]
-fn a_namespace_recorded_as_replaced_stays_until_its_allocation_deletes_it() {
+fn a_namespace_that_was_replaced_by_another_stays_until_it_is_deleted_for_its_allocation() {
     let bench = Bench::new(17);
     bench.start().create(allocation(0), wanted_size(MIB), 1).unwrap();
     // The drive is not plugged in: the agent has only its ledger.
@@ -553,15 +554,15 @@ mod through_a_switch {
         a_namespace_with_the_nsid_of_a_recorded_namespace_but_another_nguid_is_foreign,
         foreign_namespaces_are_listed_but_cannot_be_deleted_or_detached,
         a_host_without_a_recorded_name_has_the_name_of_its_endpoint_and_can_be_detached,
-        a_creation_on_a_full_drive_fails_with_its_free_bytes,
-        create_fails_without_free_nsids_and_reports_the_drives_numbers_when_the_drive_refuses,
+        a_creation_on_a_full_drive_fails_and_reports_the_drives_free_bytes,
+        create_fails_without_free_nsids_and_reports_free_bytes_and_namespaces_when_the_drive_refuses,
         a_namespace_that_may_hold_old_data_is_partial_until_it_is_zeroed,
         create_fails_on_a_drive_without_nguids_and_deletes_the_new_namespace,
         attach_fails_for_a_host_without_a_virtual_function_and_names_the_endpoint,
         warnings_of_a_drive_are_reported_and_cleared,
         adopt_accepts_a_namespace_without_a_record_only_if_its_size_matches,
         adopt_refuses_a_namespace_whose_nsid_is_recorded_with_another_nguid,
-        a_namespace_recorded_as_replaced_stays_until_its_allocation_deletes_it,
+        a_namespace_that_was_replaced_by_another_stays_until_it_is_deleted_for_its_allocation,
         the_number_of_commands_for_a_namespace_does_not_depend_on_the_drives_other_namespaces,
     }
 }
