@@ -59,6 +59,10 @@ fn the_error_for_an_invalid_field_names_the_field() {
             |spec| spec["globalLustre"] = json!(["/mnt/nnf/a"]),
             "outside the directories of jobs' storage",
         ),
+        (
+            |spec| spec["directories"] = json!(["/home/../etc"]),
+            "spec.directories is \"/home/../etc\", and must be the absolute path of a directory",
+        ),
         (|spec| spec["hostname"] = json!("a b"), "spec.hostname"),
         (|spec| spec["hosts"] = json!({"rabbits": ["r"], "domains": ["x:1.2.3.4"]}), "spec.hosts"),
         (|spec| spec["containers"][0]["image"] = json!("--privileged"), "image"),
