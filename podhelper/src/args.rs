@@ -31,6 +31,8 @@ pub(crate) enum Verb {
     Peers(Peers),
     /// Print the workers that answer now, one per line and in order, for elastic frameworks
     DiscoverHosts(DiscoverHosts),
+    /// Make the directory of the destination into which a copy by dcp is written
+    MakeDirectory(MakeDirectory),
     /// Start a command on a worker for mpirun
     #[command(skip)]
     Rsh(Rsh),
@@ -40,6 +42,14 @@ pub(crate) enum Verb {
 pub(crate) struct Install {
     /// Directory that the pod's containers share
     pub(crate) directory: PathBuf,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct MakeDirectory {
+    /// File or directory to copy
+    pub(crate) source: PathBuf,
+    /// File or directory to write
+    pub(crate) destination: PathBuf,
 }
 
 #[derive(Debug, clap::Args)]

@@ -33,6 +33,7 @@
 
 mod args;
 mod command;
+mod directory;
 mod init;
 mod install;
 pub mod keys;
@@ -85,6 +86,9 @@ fn run(verb: Verb) -> Result<ExitCode, Box<dyn std::error::Error>> {
         Verb::Peers(peers) => runtime.block_on(wait::peers(&peers)).map(|()| 0)?,
         Verb::DiscoverHosts(discover) => {
             runtime.block_on(wait::hosts_that_answer(&discover)).map(|hosts| print(&hosts))?
+        }
+        Verb::MakeDirectory(copy) => {
+            directory::make_directory(&copy.source, &copy.destination).map(|()| 0)?
         }
         Verb::Rsh(rsh) => runtime.block_on(rsh::run(&rsh))?,
     };

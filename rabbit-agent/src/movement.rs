@@ -11,7 +11,8 @@
 //! start: no more run at once than the configuration allows, and users take turns.
 //!
 //! # Guarantees
-//! * The agent carries out only movements whose source or destination is a Servers. Other programs carry out the rest.
+//! * The agent carries out only movements whose source or destination is a Servers. Other programs carry out the rest,
+//!   and containers carry out those with the label `mpi-run`.
 //! * No copy starts before its roots are mount points: `datamover` never writes into the directory beneath a missing
 //!   mount.
 //! * A restarted agent continues the movements of the previous process: each movement has a directory beneath the state
@@ -42,11 +43,16 @@ use kube::ResourceExt;
 pub use movers::Movers;
 pub use reconcile::{MovementView, reconcile};
 
-/// Whether the agent has to copy: the movement concerns a Servers, has not ended, and is neither cancelled nor deleted.
+/// Whether the agent has to copy: the movement concerns a Servers, is not carried out by MPI, has not ended, and is
+/// neither cancelled nor deleted.
 #[must_use]
 pub fn is_wanted(object: &NnfDataMovement) -> bool {
     let is_deleted = object.metadata.deletion_timestamp.is_some();
-    object.is_ours() && !object.is_finished() && !object.spec.cancel && !is_deleted
+    object.is_ours()
+        && !object.is_by_mpi()
+        && !object.is_finished()
+        && !object.spec.cancel
+        && !is_deleted
 }
 
 /// Returns the facts that decide the movement's turn; `None` when the movement is not wanted.

@@ -105,13 +105,27 @@ impl Fixture {
     /// # Errors
     /// When a program does not start or connect.
     pub fn with_lustre(computes: u8) -> anyhow::Result<Self> {
+        Self::with_lustre_on(Server::of_this_run(), computes, &[])
+    }
+
+    /// Starts a fixture like [`Fixture::with_lustre`] on the embedded API, with a rabbit that runs containers with this
+    /// podman.
+    ///
+    /// # Errors
+    /// When a program does not start or connect.
+    pub fn with_lustre_and_podman(computes: u8, podman: &Path) -> anyhow::Result<Self> {
+        let podman = podman.display().to_string();
+        Self::with_lustre_on(Server::Embedded, computes, &["--podman", &podman])
+    }
+
+    fn with_lustre_on(server: Server, computes: u8, options: &[&str]) -> anyhow::Result<Self> {
         let directory = test_directory()?;
         let tools = directory.path().join(LUSTRE);
         lustre_tools::install(&tools, &binary("lustre-tools")?)?;
         let path = std::env::var("PATH").context("PATH")?;
         let path = format!("{}:{path}:/usr/sbin:/sbin", tools.display());
-        let around = (Server::of_this_run(), Link::of_this_run(), Centre::Engine);
-        let drives = ["--file-drives", "4", "--file-drive-capacity", "16GiB"];
+        let around = (server, Link::of_this_run(), Centre::Engine);
+        let drives = [&["--file-drives", "4", "--file-drive-capacity", "16GiB"], options].concat();
         let environment = [("PATH", path.as_str())];
         let mut fixture =
             Self::started_in(directory, computes, "lustre", &drives, around, &environment)?;

@@ -50,6 +50,8 @@ pub mod movement {
     pub const INDEX_DIRECTORY: &str = "warren.nnf.cray.hpe.com/index-directory";
     /// The part of the source that this movement copies, such as `0-of-4`, when several rabbits copy one source.
     pub const SHARE: &str = "warren.nnf.cray.hpe.com/share";
+    /// On a movement that MPI carries out, instead of the rabbit's agent: name of its containers' Service.
+    pub const MPI_RUN: &str = "warren.nnf.cray.hpe.com/mpi-run";
     /// Stays until the copying process has ended and its temporary files are gone.
     pub const FINALIZER: &str = "warren.nnf.cray.hpe.com/data_movement";
 }
@@ -80,7 +82,7 @@ pub mod label {
     pub const PINNED_PROFILE_NAME: &str = "nnf.cray.hpe.com/pinned_storage_profile_name";
     /// Namespace of the pinned profile whose command lines apply.
     pub const PINNED_PROFILE_NAMESPACE: &str = "nnf.cray.hpe.com/pinned_storage_profile_namespace";
-    /// On all objects of a workflow's containers: the name of their Service.
+    /// On all objects of a workflow's containers, and of the containers of a copy by MPI: the name of their Service.
     pub const CONTAINER: &str = "nnf.cray.hpe.com/container";
     /// On all objects of an MPI attempt: the number of the attempt, from 1.
     pub const ATTEMPT: &str = "nnf.cray.hpe.com/attempt";

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::micro_time::MicroTime;
+use crate::names::movement::MPI_RUN;
 use crate::nested::Nested;
 use crate::schema;
 use crate::string_enum::string_enum;
@@ -99,6 +100,12 @@ impl NnfDataMovement {
     pub fn is_ours(&self) -> bool {
         let sides = [&self.spec.source, &self.spec.destination];
         sides.iter().any(|side| side.storage_reference.kind.as_deref() == Some("Servers"))
+    }
+
+    /// Returns whether containers of MPI carry out the movement, instead of the rabbit's agent.
+    #[must_use]
+    pub fn is_by_mpi(&self) -> bool {
+        self.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(MPI_RUN))
     }
 
     /// Returns whether the movement has ended.

@@ -61,8 +61,8 @@ impl NnfDataMovementProfile {
     }
 }
 
-/// Body of a profile. The command lines are those of the sites' own copying program, for `mpirun` and `dcp`; Warren's
-/// copier uses none of them.
+/// Body of a profile. The command lines are those of the sites' own copying program, for `mpirun` and `dcp`. Warren runs
+/// only `command`, and only with `image`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NnfDataMovementProfileData {
@@ -97,7 +97,11 @@ pub struct NnfDataMovementProfileData {
     /// Command line that changes the user.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub setpriv_command: String,
-    /// The directory in which a copy_out puts each allocation. The sites' CRDs lack this field and the next four.
+    /// Image with the programs of `command`. If it is set, `command` copies between file systems that all rabbits share.
+    /// The sites' CRDs lack this field and the next five.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub image: String,
+    /// The directory in which a copy_out puts each allocation.
     #[serde(skip_serializing_if = "is_by_rabbit")]
     pub index_directories: IndexDirectories,
     /// True if extended attributes and ACLs are copied.
@@ -148,6 +152,7 @@ impl Default for NnfDataMovementProfileData {
             stat_command: String::new(),
             mkdir_command: String::new(),
             setpriv_command: String::new(),
+            image: String::new(),
             index_directories: IndexDirectories::Rabbit,
             copy_xattrs: false,
             allow_failed_files: false,

@@ -97,6 +97,9 @@ pub struct NodeContainersSpec {
     /// Mount points of the site's own Lustre file systems on the rabbit, mounted in the containers at the same paths.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub global_lustre: Vec<String>,
+    /// Directories of the site on the rabbit, mounted in the containers at the same paths.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub directories: Vec<String>,
     /// Names of directories that the containers of one attempt share. They are empty when the attempt begins and are
     /// deleted after its end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -88,7 +88,7 @@ pub(crate) fn container_ports<'a>(run: &Run<'a>, place: usize) -> &'a [u16] {
 fn network_variables(run: &Run<'_>) -> [(String, String); 4] {
     let rabbits: Vec<&str> = run.rabbits().collect();
     [
-        ("NNF_CONTAINER_SUBDOMAIN", run.workflow.to_owned()),
+        ("NNF_CONTAINER_SUBDOMAIN", run.service.to_owned()),
         ("NNF_CONTAINER_DOMAIN", domain(run)),
         ("NNF_CONTAINER_HOSTNAMES", host_names(run).join(",")),
         ("NNF_CONTAINER_NODES", rabbits.join(" ")),
@@ -102,8 +102,8 @@ fn host_names(run: &Run<'_>) -> Vec<String> {
     if run.profile.mpi_spec.is_none() {
         return run.rabbits().map(str::to_owned).collect();
     }
-    let workers = (0..run.placement.len()).map(|index| names::worker(run.workflow, index));
-    std::iter::once(names::launcher(run.workflow)).chain(workers).collect()
+    let workers = (0..run.placement.len()).map(|index| names::worker(run.service, index));
+    std::iter::once(names::launcher(run.service)).chain(workers).collect()
 }
 
 /// Returns the variable that names the launcher's rabbit. Only the launcher has the run's ports; the worker on the

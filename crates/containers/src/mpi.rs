@@ -54,12 +54,12 @@ pub fn implementation(mpi: &NnfMpiSpec) -> MpiImplementation {
 
 /// Returns the full host names of the workers, in the order of their rabbits.
 pub(crate) fn workers(run: &Run<'_>) -> impl Iterator<Item = String> {
-    (0..run.placement.len()).map(|index| host(run, &names::worker(run.workflow, index)))
+    (0..run.placement.len()).map(|index| host(run, &names::worker(run.service, index)))
 }
 
 /// Returns the full host name of the launcher.
 pub(crate) fn launcher_host(run: &Run<'_>) -> String {
-    host(run, &names::launcher(run.workflow))
+    host(run, &names::launcher(run.service))
 }
 
 fn host(run: &Run<'_>, name: &str) -> String {
@@ -68,7 +68,7 @@ fn host(run: &Run<'_>, name: &str) -> String {
 
 /// Returns the suffix that turns a short host name of the run into the full name.
 fn host_suffix(run: &Run<'_>) -> String {
-    format!("{}.{}", run.workflow, domain(run))
+    format!("{}.{}", run.service, domain(run))
 }
 
 #[cfg(test)]

@@ -18,12 +18,12 @@ pub enum NameFault {
         "rabbit {0:?} cannot run containers: its name is a host name in the containers, which must have only a-z, 0-9 and -, at most 63 characters"
     )]
     Rabbit(String),
-    /// Hosts of an MPI run are named after the workflow.
+    /// Hosts of an MPI run are named after its Service, which is named after the workflow.
     #[error(
-        "workflow {workflow} cannot run MPI: {name} has {length} characters, and at most 63 are possible; give the workflow a shorter name"
+        "workflow {service} cannot run MPI: {name} has {length} characters, and at most 63 are possible; give the workflow a shorter name"
     )]
     Mpi {
-        workflow: String,
+        service: String,
         /// The longest host name.
         name: String,
         /// Number of characters of the name.
@@ -55,30 +55,35 @@ pub fn volume(workflow_uid: &str, directive: usize, rabbit: &str, place: usize) 
     format!("{workflow_uid}-{directive}-{rabbit}-{place}")
 }
 
+/// Returns the name of the Service of a copy by MPI; `directive` is the index of the copy's directive. The Service of a
+/// `container` directive has the workflow's name.
+#[must_use]
+pub fn copy(workflow: &str, directive: usize) -> String {
+    format!("{workflow}-copy{directive}")
+}
+
 /// Returns the name of the worker on the rabbit with this index in the run. The worker's Job and host have this name.
 #[must_use]
-pub fn worker(workflow: &str, index: usize) -> String {
-    format!("{workflow}-worker-{index}")
+pub fn worker(service: &str, index: usize) -> String {
+    format!("{service}-worker-{index}")
 }
 
 /// Returns the name of the launcher. The launcher's Job and host have this name.
 #[must_use]
-pub fn launcher(workflow: &str) -> String {
-    format!("{workflow}-launcher")
+pub fn launcher(service: &str) -> String {
+    format!("{service}-launcher")
 }
 
-/// Checks the host names of an MPI run on this number of rabbits.
+/// Checks the host names of an MPI run of this Service on this number of rabbits.
 ///
 /// # Errors
 /// When a host name is too long.
-pub fn check_mpi(workflow: &str, rabbits: usize) -> Result<(), NameFault> {
-    let last = worker(workflow, rabbits.saturating_sub(1));
-    let longest = [last, launcher(workflow)].into_iter().max_by_key(String::len);
+pub fn check_mpi(service: &str, rabbits: usize) -> Result<(), NameFault> {
+    let last = worker(service, rabbits.saturating_sub(1));
+    let longest = [last, launcher(service)].into_iter().max_by_key(String::len);
     match longest.filter(|name| name.len() > MAX_LABEL) {
         None => Ok(()),
-        Some(name) => {
-            Err(NameFault::Mpi { workflow: workflow.to_owned(), length: name.len(), name })
-        }
+        Some(name) => Err(NameFault::Mpi { service: service.to_owned(), length: name.len(), name }),
     }
 }
 

@@ -54,7 +54,7 @@ pub fn files(run: &Run<'_>) -> BTreeMap<String, String> {
     let (user, group) = (run.user, run.group);
     [
         ("nnfContainerNodes", names.join(" ")),
-        ("nnfContainerSubdomain", run.workflow.to_owned()),
+        ("nnfContainerSubdomain", run.service.to_owned()),
         ("nnfContainerDomain", domain(run)),
         ("nodes.json", nodes_json(run.placement)),
         (

@@ -26,9 +26,9 @@ pub const TIMEOUT: i64 = 300;
 /// Returns the Service that makes `<rabbit>.<workflow>` resolve, even before a container is ready.
 #[must_use]
 pub fn service(run: &Run<'_>) -> Service {
-    let selector = [(label::CONTAINER.to_owned(), run.workflow.to_owned())];
+    let selector = [(label::CONTAINER.to_owned(), run.service.to_owned())];
     Service {
-        metadata: object_metadata(run, run.workflow),
+        metadata: object_metadata(run, run.service),
         spec: Some(ServiceSpec {
             cluster_ip: Some("None".to_owned()),
             selector: Some(selector.into()),
@@ -70,7 +70,7 @@ pub fn network_policy(run: &Run<'_>) -> NetworkPolicy {
         ingress: Some([own].into_iter().chain(open).collect()),
         egress: None,
     };
-    NetworkPolicy { metadata: object_metadata(run, run.workflow), spec: Some(spec) }
+    NetworkPolicy { metadata: object_metadata(run, run.service), spec: Some(spec) }
 }
 
 /// Returns the ConfigMap with the run's files.
@@ -89,12 +89,12 @@ pub fn config_map(run: &Run<'_>) -> ConfigMap {
 pub fn job(run: &Run<'_>, index: usize) -> Option<Job> {
     let rabbit = run.placement.get(index)?;
     if let Some(spec) = &run.profile.spec {
-        let name = names::job(run.workflow, &rabbit.name);
+        let name = names::job(run.service, &rabbit.name);
         return Some(pod_job(run, &name, pod::with_ports(run, index, rabbit, spec)));
     }
     let mpi = run.profile.mpi_spec.as_ref()?;
     let pod = mpi::worker(run, run.attempt?, mpi, index, rabbit);
-    Some(with_role(pod_job(run, &names::worker(run.workflow, index), pod), mpi::WORKER))
+    Some(with_role(pod_job(run, &names::worker(run.service, index), pod), mpi::WORKER))
 }
 
 /// Returns the Job of MPI's launcher, on the first rabbit.
@@ -102,7 +102,7 @@ pub fn job(run: &Run<'_>, index: usize) -> Option<Job> {
 pub fn launcher(run: &Run<'_>) -> Option<Job> {
     let mpi = run.profile.mpi_spec.as_ref()?;
     let pod = mpi::launcher(run, run.attempt?, mpi, run.placement.first()?);
-    Some(with_role(pod_job(run, &names::launcher(run.workflow), pod), mpi::LAUNCHER))
+    Some(with_role(pod_job(run, &names::launcher(run.service), pod), mpi::LAUNCHER))
 }
 
 /// Returns the Secret of an attempt, but without the keys in it. The attempt's ConfigMap is the owner of the Secret, so

@@ -79,6 +79,7 @@ pub fn packages(run: &Run<'_>, index: usize) -> Option<NodeContainers> {
         termination_grace_period_seconds: None,
         storages: Vec::new(),
         global_lustre: Vec::new(),
+        directories: Vec::new(),
         empty_dirs: Vec::new(),
         files: None,
         retry_limit: 0,
@@ -119,7 +120,8 @@ fn pod_object(
         share_process_namespace: pod.share_process_namespace.unwrap_or(false),
         termination_grace_period_seconds: pod.termination_grace_period_seconds,
         storages: paths(run, |source| *source == StorageSource::Rabbit),
-        global_lustre: paths(run, |source| *source != StorageSource::Rabbit),
+        global_lustre: paths(run, |source| matches!(source, StorageSource::Global { .. })),
+        directories: paths(run, |source| *source == StorageSource::Directory),
         // `check::volumes` refuses volumes that are not emptyDir.
         empty_dirs: pod.volumes.iter().map(|volume| volume.name.clone()).collect(),
         packages: run.profile.packages.clone(),
@@ -176,10 +178,10 @@ pub fn reason(containers: &NodeContainers) -> Option<String> {
 }
 
 fn hosts(run: &Run<'_>) -> NodeContainersHosts {
-    let long = format!("{}.{}", run.workflow, environment::domain(run));
+    let long = format!("{}.{}", run.service, environment::domain(run));
     NodeContainersHosts {
         rabbits: run.rabbits().map(str::to_owned).collect(),
-        domains: vec![run.workflow.to_owned(), long],
+        domains: vec![run.service.to_owned(), long],
     }
 }
 

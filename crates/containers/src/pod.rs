@@ -70,7 +70,7 @@ pub(crate) fn without_ports(
     PodSpec {
         // Kubernetes resolves a pod's host name only as a name beneath the Service's name.
         hostname: Some(rabbit.name.clone()),
-        subdomain: Some(run.workflow.to_owned()),
+        subdomain: Some(run.service.to_owned()),
         node_selector: Some([(HOSTNAME.to_owned(), rabbit.name.clone())].into()),
         tolerations: Some(vec![Toleration {
             key: Some(TAINT.to_owned()),
@@ -189,7 +189,7 @@ fn claim_volume(name: String, claim_name: String) -> Volume {
 fn volume(place: usize, storage: &StoragePath) -> Volume {
     let name = format!("{STORAGE}{place}");
     match &storage.source {
-        StorageSource::Rabbit => {
+        StorageSource::Rabbit | StorageSource::Directory => {
             let type_ = Some("Directory".to_owned());
             let path = HostPathVolumeSource { path: storage.path.clone(), type_ };
             Volume { name, host_path: Some(path), ..Volume::default() }

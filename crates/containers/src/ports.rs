@@ -155,11 +155,13 @@ pub fn numbers(entry: &NnfPortManagerAllocation) -> Vec<u16> {
     entry.ports.iter().filter_map(|port| u16::try_from(*port).ok()).collect()
 }
 
-/// Returns whether a requester uses the ports of an entry. Compares uids, because a later workflow may
-/// have the same name.
+/// Returns whether a requester uses the ports of an entry. Compares uids, because a later workflow may have the same
+/// name, and the fields of the workflow: each copy by MPI has its own ports.
 #[must_use]
 pub fn is_of(entry: &NnfPortManagerAllocation, requester: &ObjectReference) -> bool {
-    entry.status == NnfPortManagerAllocationStatus::InUse && entry.requester.uid == requester.uid
+    entry.status == NnfPortManagerAllocationStatus::InUse
+        && entry.requester.uid == requester.uid
+        && entry.requester.field_path == requester.field_path
 }
 
 #[cfg(test)]

@@ -10,8 +10,10 @@ use crate::mpi::Attempt;
 /// The containers of one directive, on all of its rabbits.
 #[derive(Clone, Debug)]
 pub struct Run<'a> {
-    /// Name of the workflow, and of the run's Service.
+    /// Name of the workflow.
     pub workflow: &'a str,
+    /// Name of the run's Service. The names of the run's hosts and Jobs begin with it.
+    pub service: &'a str,
     /// Name of the ConfigMap; names of other objects of the directive contain it.
     pub name: &'a str,
     /// Namespace, labels and owner of all objects.
@@ -59,6 +61,8 @@ pub enum StorageSource {
     /// The site: the storage is a global Lustre, which the rabbit has mounted anyway. A pod gets this file system by
     /// the PersistentVolumeClaim `claim`.
     Global { claim: String },
+    /// The site, at the same path on every rabbit. A pod gets the rabbit's directory.
+    Directory,
 }
 
 /// A block device of raw storage on a rabbit. A pod gets the device by a PersistentVolume.

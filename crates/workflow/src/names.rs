@@ -36,6 +36,20 @@ pub fn directive_object_name(workflow: &Workflow, index: usize) -> String {
     format!("{}-{index}", workflow.name_any())
 }
 
+/// Returns true if a directive is `copy_in` or `copy_out`.
+pub fn is_copy(workflow: &Workflow, index: usize) -> bool {
+    let line = workflow.spec.directives.get(index);
+    let command = line.and_then(|line| line.split_whitespace().nth(1));
+    matches!(command, Some("copy_in" | "copy_out"))
+}
+
+/// Returns the name of the Service of a directive's containers: the workflow's name or, for a copy by MPI, a name of the
+/// copy, since other containers of the workflow may exist at the same time.
+pub fn service_name(workflow: &Workflow, index: usize) -> String {
+    let name = workflow.name_any();
+    if is_copy(workflow, index) { containers::names::copy(&name, index) } else { name }
+}
+
 /// Returns the workload manager's job id in the form of a label value.
 pub fn job_id(workflow: &Workflow) -> String {
     workflow.spec.job_id.to_string().replace(' ', "-")

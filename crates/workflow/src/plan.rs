@@ -27,7 +27,7 @@ use crate::{
     admit,
     change::Change,
     external_mgt, instance,
-    names::{GO_FINALIZER, WORKFLOW_FINALIZER},
+    names::{GO_FINALIZER, WORKFLOW_FINALIZER, is_copy},
     plan::persistent::PersistentStorage,
     progress::{Outcome, Progress, internal_error, transient_error, user_error},
     rabbit, report,
@@ -157,7 +157,8 @@ pub fn plan(view: &View<'_>, now: Timestamp) -> Plan {
     }
     let replan_soon = report::has_unwritten_wait(view, &state, &outcomes, now)
         || container::is_cooling(view, now);
-    let replan_at = container::next_moment(view, now);
+    let moments = [container::next_moment(view, now), copies::next_moment(view, now)];
+    let replan_at = moments.into_iter().flatten().min();
     Plan { changes, outcomes, replan_soon, replan_at }
 }
 
@@ -223,9 +224,14 @@ fn tear_down_all(view: &View<'_>, now: Timestamp) -> Vec<Progress> {
     ) {
         Some(command) => PersistentStorage.advance(view, index, &command, &WorkflowState::Teardown),
         None if container::containers_may_use(view, index) => Progress::wait("end of containers"),
-        None if copies::has_movement(view) => container::remove_containers(view, index, now)
-            .and(Progress::wait("end of copies"))
-            .and(copies::remove(view, index)),
+        None if copies::has_movement(view) => {
+            let ended = if is_copy(&view.workflow, index) {
+                copies::remove(view, index)
+            } else {
+                container::remove_containers(view, index, now)
+            };
+            ended.and(Progress::wait("end of copies"))
+        }
         None => {
             let storage = teardown::remove_group(view.site, &directive.storage);
             hide_earlier_error(view, index, storage)

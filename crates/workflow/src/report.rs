@@ -236,7 +236,7 @@ pub fn micro_time(now: Timestamp) -> MicroTime {
 }
 
 /// Formats a duration as Go does: `10.543ms`, `1m2.5s`.
-fn go_duration(micros: i128) -> String {
+pub(crate) fn go_duration(micros: i128) -> String {
     let fraction = |whole: i128, part: i128, digits: usize| {
         let part = format!("{part:0digits$}");
         let part = part.trim_end_matches('0');

@@ -20,7 +20,7 @@ const COUNT: u16 = 3;
 /// Copies with one run for each share, all at the same time.
 fn copy_in_shares(site: &Site, source: &str, destination: &str) -> Vec<Ended> {
     let start = |index| {
-        let state = site.state_of(index);
+        let state = site.new_state();
         site.start(
             |order| {
                 order.share = Some(Share { index, count: COUNT });

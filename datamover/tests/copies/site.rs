@@ -86,12 +86,9 @@ impl Site {
         other.unwrap_or_else(|| self.at("target")).join(path)
     }
 
-    /// Returns an empty state directory for a share.
-    pub(crate) fn state_of(&self, share: u16) -> PathBuf {
-        let state = self.at(&format!("state-{share}"));
-        let _ = fs::remove_dir_all(&state);
-        fs::create_dir(&state).unwrap();
-        state
+    /// Returns a new state directory.
+    pub(crate) fn new_state(&self) -> PathBuf {
+        TempDir::new_in(&self.directory).unwrap().keep()
     }
 
     /// The list of failures.

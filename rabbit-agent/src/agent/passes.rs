@@ -245,7 +245,8 @@ impl Agent {
     }
 
     fn start_movement(&mut self, name: &str) -> Option<()> {
-        let object = self.cache.movement(name).filter(|object| object.is_ours()).cloned();
+        let object = self.cache.movement(name);
+        let object = object.filter(|object| object.is_ours() && !object.is_by_mpi()).cloned();
         let uid = object.as_ref().and_then(|object| movement::desired::uid_of(object).ok());
         self.context.movers.abandon(name, uid);
         let object = object?;

@@ -168,7 +168,7 @@ impl Cached for NnfDataMovement {
 
     /// `None` for movements that another program carries out.
     fn key(&self) -> Option<Key> {
-        self.is_ours().then(|| Key::Movement(self.name_any()))
+        (self.is_ours() && !self.is_by_mpi()).then(|| Key::Movement(self.name_any()))
     }
 
     fn same_status(&self, other: &Self) -> bool {

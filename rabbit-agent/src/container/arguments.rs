@@ -163,8 +163,8 @@ impl Words {
         for path in &container.storages {
             self.flag("--volume", format!("{path}:{path}:rw,rslave"));
         }
-        // `bind`, not `rbind`: mounts inside the Lustre file system stay hidden.
-        for path in &container.global_lustre {
+        // `bind`, not `rbind`: mounts inside the site's file systems stay hidden.
+        for path in container.global_lustre.iter().chain(&container.directories) {
             self.flag("--volume", format!("{path}:{path}:rw,bind"));
         }
         for mount in &container.spec.volume_mounts {

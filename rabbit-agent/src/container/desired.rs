@@ -110,9 +110,12 @@ impl Desired {
             parsed.map_err(|source| ContainerError::Storage { index, source })?;
             check("spec.storages", path, |path| !path.contains(':'), "and may have no colon")?;
         }
+        let is_allowed = |path: &str| global_lustre::is_allowed_path(path, roots);
         for path in &spec.global_lustre {
-            let is_allowed = |path: &str| global_lustre::is_allowed_path(path, roots);
             check("spec.globalLustre", path, is_allowed, A_LUSTRE)?;
+        }
+        for path in &spec.directories {
+            check("spec.directories", path, is_allowed, A_DIRECTORY)?;
         }
         let packages = spec.packages.iter().enumerate().map(|(index, package)| {
             JobPackage::parse(package).map_err(|fault| ContainerError::Package { index, fault })
@@ -172,6 +175,7 @@ pub(crate) fn uid_of(object: &NodeContainers) -> Result<ObjectUid, ContainerErro
 }
 
 const A_LUSTRE: &str = "and must be the absolute path where a Lustre file system of the site is mounted, outside the directories of jobs' storage";
+const A_DIRECTORY: &str = "and must be the absolute path of a directory of the site, outside the directories of jobs' storage";
 const A_LABEL: &str = "and must have a-z, 0-9 and - and at most 63 characters";
 const A_MOUNT_PATH: &str = "and must be an absolute path beneath /, without .. and without a colon";
 const A_HOST: &str = "and must be the name of a host";

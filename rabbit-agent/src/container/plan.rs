@@ -168,6 +168,7 @@ fn make_missing_containers(
             group: spec.group_id,
             storages: spec.storages.clone(),
             global_lustre: spec.global_lustre.clone(),
+            directories: spec.directories.clone(),
             packages: desired.packages.clone(),
             has_keys: spec.keys.is_some(),
             pull_seconds,

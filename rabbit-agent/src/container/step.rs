@@ -138,6 +138,7 @@ pub struct Container {
     pub group: i64,
     pub storages: Vec<String>,
     pub global_lustre: Vec<String>,
+    pub directories: Vec<String>,
     pub packages: Vec<JobPackage>,
     /// Whether the container gets the MPI keys and podhelper.
     pub has_keys: bool,

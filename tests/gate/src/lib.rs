@@ -21,9 +21,10 @@ const REQUIRE: &str = "WARREN_TEST_REQUIRE";
 const RHEL_OPEN_MPI: &str = "/usr/lib64/openmpi/bin";
 
 /// Names of all suites that may be skipped.
-const SUITES: [&str; 20] = [
+const SUITES: [&str; 21] = [
     "clock",
     "cuts",
+    "fuse",
     "jq",
     "kubectl",
     "loop",
@@ -51,6 +52,20 @@ const SUITES: [&str; 20] = [
 #[must_use]
 pub fn loop_devices() -> bool {
     open("loop", missing_for_loop())
+}
+
+/// Returns true if tests can mount a file system in user space.
+///
+/// # Panics
+/// When `WARREN_TEST_REQUIRE` names the suite and the suite cannot run.
+#[must_use]
+pub fn fuse() -> bool {
+    let missing = if geteuid().is_root() {
+        (!Path::new("/dev/fuse").exists()).then_some("/dev/fuse is missing: load the module fuse")
+    } else {
+        Some("only root can mount")
+    };
+    open("fuse", missing)
 }
 
 /// Returns true if kubectl is installed.

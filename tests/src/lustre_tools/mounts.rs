@@ -76,8 +76,11 @@ pub(super) fn mount(datasets: &mut impl Datasets, words: &[&str]) -> anyhow::Res
         Some((_, name)) => check_client(datasets, name, failed)?,
         None => check_server(datasets, source, failed)?,
     }
+    // A real file system keeps the owner of its root directory, which the agent sets once. A new tmpfs does not: all
+    // users may write to a client's.
+    let options = if source.contains(":/") { "size=1m,mode=1777" } else { "size=1m,mode=0755" };
     let mut real = command(MOUNT);
-    real.args(["-t", "tmpfs", "-o", "size=1m,mode=0755", source, target]);
+    real.args(["-t", "tmpfs", "-o", options, source, target]);
     let output = run_to_end(&mut real)?;
     if !source.contains(":/") {
         record_first_mount(datasets, source)?;

@@ -1,6 +1,7 @@
 //! Runs the examples of docs/use/containers.md word for word, with real images, Open MPI, and podman on two rabbits,
-//! each with its own network namespace.
+//! each with its own network namespace. Copies by MPI run on the same rabbits.
 
+mod copies;
 mod page;
 mod scene;
 

@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    os::unix::fs::MetadataExt,
+    os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
@@ -27,6 +27,18 @@ pub(crate) struct Scene {
 impl Scene {
     /// Starts the cluster and a workflow of this name.
     pub(crate) fn new(name: &str) -> anyhow::Result<Self> {
+        Self::on(name, |podman| Fixture::with_podman(2, podman))
+    }
+
+    /// Starts the cluster, with stand-ins for Lustre's programs, and a workflow of this name.
+    pub(crate) fn with_lustre(name: &str) -> anyhow::Result<Self> {
+        Self::on(name, |podman| Fixture::with_lustre_and_podman(2, podman))
+    }
+
+    fn on(
+        name: &str,
+        fixture: impl FnOnce(&Path) -> anyhow::Result<Fixture>,
+    ) -> anyhow::Result<Self> {
         let directory = tempfile::TempDir::with_prefix_in("warren-example-", "/var/tmp")?;
         let podmans = [Podman::new(), Podman::new()];
         podmans[0].connect(&podmans[1], ADDRESSES);
@@ -40,8 +52,8 @@ impl Scene {
         let podhelper = binary("podhelper")?;
         let ldd = format!("#!/bin/sh\n/usr/bin/ldd \"$@\"\n/usr/bin/ldd {}\n", podhelper.display());
         plant(&directory.path().join("bin/ldd"), &ldd)?;
-        let fixture = Fixture::with_podman(2, &podman)?;
-        let mut scene = Self { flow: Flow::on(fixture, name)?, podmans, directory };
+        let flow = Flow::on(fixture(&podman)?, name)?;
+        let mut scene = Self { flow, podmans, directory };
         fs::write(scene.at("hosts"), HOSTS)?;
         scene.move_rabbits_into_networks()?;
         Ok(scene)
@@ -77,6 +89,11 @@ impl Scene {
         ))
     }
 
+    /// Returns the workflow of this scene.
+    pub(crate) fn flow(&mut self) -> &mut Flow {
+        &mut self.flow
+    }
+
     fn at(&self, path: &str) -> PathBuf {
         self.directory.path().join(path)
     }
@@ -86,6 +103,11 @@ impl Scene {
         let path = self.at(path);
         fs::create_dir_all(path.parent().context("a directory")?)?;
         Ok(fs::write(path, text)?)
+    }
+
+    /// Lets all users run a file.
+    pub(crate) fn make_executable(&self, path: &str) -> anyhow::Result<()> {
+        Ok(fs::set_permissions(self.at(path), fs::Permissions::from_mode(0o755))?)
     }
 
     /// Runs commands on the first rabbit as root, and returns their output.

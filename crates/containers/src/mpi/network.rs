@@ -24,8 +24,8 @@ pub fn address(place: u32) -> Option<Ipv4Addr> {
 
 /// Returns the host name and the rabbit of each pod, in the order of the pods' indexes: the launcher, then the workers.
 pub(crate) fn pods<'a>(run: &'a Run<'_>) -> impl Iterator<Item = (String, &'a str)> {
-    let launcher = run.rabbits().next().map(|rabbit| (names::launcher(run.workflow), rabbit));
-    let worker = |(index, rabbit)| (names::worker(run.workflow, index), rabbit);
+    let launcher = run.rabbits().next().map(|rabbit| (names::launcher(run.service), rabbit));
+    let worker = |(index, rabbit)| (names::worker(run.service, index), rabbit);
     launcher.into_iter().chain(run.rabbits().enumerate().map(worker))
 }
 
@@ -34,7 +34,7 @@ pub(crate) fn hosts_file(run: &Run<'_>) -> String {
     let mut text = "127.0.0.1\tlocalhost\n".to_owned();
     for ((name, _), address) in pods(run).zip((0..).map_while(address)) {
         let full = host(run, &name);
-        writeln!(text, "{address}\t{full} {name}.{} {name}", run.workflow)
+        writeln!(text, "{address}\t{full} {name}.{} {name}", run.service)
             .expect("writing into a string does not fail");
     }
     text

@@ -41,7 +41,7 @@ pub fn worker(
 ) -> PodSpec {
     let mut pod = pod::without_ports(run, index, rabbit, &mpi.worker);
     let variables = environment::role_variables(WORKER);
-    add_common(run, &mut pod, attempt, names::worker(run.workflow, index), &variables);
+    add_common(run, &mut pod, attempt, names::worker(run.service, index), &variables);
     if let Some(first) = pod.containers.first_mut() {
         let wait = [PODHELPER, "wait", "--worker=localhost", "--seconds=5"];
         first.command = Some([PODHELPER, "worker"].map(str::to_owned).into());
@@ -63,7 +63,7 @@ pub fn launcher(run: &Run<'_>, attempt: &Attempt, mpi: &NnfMpiSpec, rabbit: &Rab
     let variables = environment::role_variables(LAUNCHER).into_iter();
     let variables: Vec<EnvVar> =
         variables.chain(environment::launcher_variables(run, mpi)).collect();
-    add_common(run, &mut pod, attempt, names::launcher(run.workflow), &variables);
+    add_common(run, &mut pod, attempt, names::launcher(run.service), &variables);
     // This container waits in each pod that the Job creates: before the launcher is tried again, a worker may have been
     // replaced.
     let wait = Container {

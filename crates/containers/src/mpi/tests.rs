@@ -58,6 +58,7 @@ fn with_run(
     };
     let run = Run {
         workflow: "demo",
+        service: "demo",
         name: "demo-1-a2",
         metadata,
         user: 1050,

@@ -49,6 +49,7 @@ fn with_storages(
     ];
     check(&Run {
         workflow: "cweb",
+        service: "cweb",
         name: "cweb-1",
         metadata,
         user: 1050,

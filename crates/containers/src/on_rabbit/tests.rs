@@ -21,6 +21,7 @@ fn with_run(profile: Value, check: impl FnOnce(&Run<'_>)) {
     let rabbit = |name: &str| Rabbit { name: name.to_owned(), computes: Vec::new() };
     check(&Run {
         workflow: "w",
+        service: "w",
         name: "w-1",
         metadata,
         user: 1050,

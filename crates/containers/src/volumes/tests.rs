@@ -40,6 +40,7 @@ fn with_run(check: impl FnOnce(&Run<'_>)) {
     let devices = [("r", vec![device("r", 0), device("r", 1)]), ("s", vec![device("s", 0)])];
     check(&Run {
         workflow: "w",
+        service: "w",
         name: "w-1",
         metadata,
         user: 1050,

@@ -7,6 +7,7 @@
 //! to live of containers that an agent ran has passed.
 
 mod claimed;
+mod copy;
 mod ended;
 mod mpi;
 mod packages;
@@ -27,6 +28,7 @@ use k8s_openapi::{api::batch::v1::Job, jiff::Timestamp};
 
 pub use self::{
     claimed::by_holder,
+    copy::{CopyState, advance_copy, check_copy, next_log_request},
     ports::is_cooling,
     storages::{containers_may_use, rabbits_using, without_mounts_in_use},
 };
@@ -39,6 +41,7 @@ use self::{
 };
 use crate::{
     change::Change,
+    names::is_copy,
     plan::Driver,
     progress::{Outcome, Progress, some_of, user_error},
     view::{Containers as Objects, View},
@@ -112,7 +115,7 @@ fn start(view: &View<'_>, index: usize, container: &Container, now: Timestamp) -
         let mut there = Vec::new();
         for (place, rabbit) in run.rabbits().enumerate() {
             let part = if parts.on_kubernetes() {
-                existing.jobs.get(&names::job(parts.workflow(), rabbit)).map(|job| Part::Job(job))
+                existing.jobs.get(&names::job(parts.service(), rabbit)).map(|job| Part::Job(job))
             } else {
                 let at = (rabbit.to_owned(), on_rabbit::name(&run));
                 existing.on_rabbits.get(&at).map(|containers| Part::Agent(containers))
@@ -186,7 +189,7 @@ fn wait_until_ready(existing: &Objects, all: &[Part<'_>], now: Timestamp) -> Pro
 /// Removes a directive's containers and the objects they were created from, and releases their ports.
 pub fn remove_containers(view: &View<'_>, index: usize, now: Timestamp) -> Progress {
     let is_container = parse_container(&view.workflow.spec.directives[index]).is_some();
-    if !is_container {
+    if !is_container && !is_copy(&view.workflow, index) {
         return Progress::default();
     }
     claimed::by_holder(view, index, &WorkflowState::Teardown, remove_all(view, index, now))
@@ -209,23 +212,27 @@ fn remove_all(view: &View<'_>, index: usize, now: Timestamp) -> Progress {
     if rest.outcome != Outcome::Done {
         return rest.with(changes);
     }
-    Progress::default().with(changes).with(ports::release(view, now))
+    Progress::default().with(changes).with(ports::release(view, index, now))
 }
 
 /// Returns the next time at which the plan changes without an event: a rabbit of the workflow becomes silent because it
 /// has not reported its containers, or the time to live of containers that an agent ran has passed.
 pub fn next_moment(view: &View<'_>, now: Timestamp) -> Option<Timestamp> {
-    let ends = (0..view.directives.len()).filter_map(|index| {
-        let existing = &view.directives[index].containers;
-        mpi::expires(view, existing, &mpi_of(view, index)?.policy())
-    });
+    let ends = (0..view.directives.len())
+        .filter_map(|index| mpi::expires(view, index, &mpi_of(view, index)?.policy()));
     next_silence(view).chain(ends).filter(|at| *at > now).min()
 }
 
 fn next_silence(view: &View<'_>) -> impl Iterator<Item = Timestamp> {
-    let is_awaited = matches!(view.state(), WorkflowState::PreRun | WorkflowState::PostRun);
-    let parts =
-        view.directives.iter().filter(move |_| is_awaited).map(|directive| &directive.containers);
+    let is_awaited = |index| match view.state() {
+        WorkflowState::PreRun | WorkflowState::PostRun => !is_copy(&view.workflow, index),
+        WorkflowState::DataIn | WorkflowState::DataOut => is_copy(&view.workflow, index),
+        _ => false,
+    };
+    let directives = view.directives.iter().enumerate();
+    let parts = directives
+        .filter(move |(index, _)| is_awaited(*index))
+        .map(|(_, directive)| &directive.containers);
     let parts = parts.flat_map(|existing| all_parts(existing).chain(packages::under_way(existing)));
     parts.filter_map(Part::silent_from)
 }

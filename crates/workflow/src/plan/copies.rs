@@ -4,25 +4,31 @@
 //! by the plan of persistent storage), create the movements, and wait until all have finished. Only then does a failed movement fail the state,
 //! so that the other movements can finish. Teardown deletes the movements first; it unmounts and removes nothing while
 //! a movement exists.
+//!
+//! A rabbit's agent carries out a movement with `datamover`; containers of MPI carry out those of [`mpi`].
 
 mod figures;
 mod mounts;
 mod movement;
+mod mpi;
 mod places;
 mod propose;
 
 use api::{NnfDataMovement, WorkflowState, nnf_data_movement::DataMovementVerdict};
 use directive::{Command, Copy};
+use k8s_openapi::jiff::Timestamp;
 
 pub use mounts::{is_copied, mount_for_copies, names_persistent};
+pub use mpi::{CopyRun, unfinished_runs};
 
 use crate::{
     change::Change,
-    plan::{Driver, jobdw::JobStorage, persistent::PersistentStorage},
+    names::is_copy,
+    plan::{Driver, container, jobdw::JobStorage, persistent::PersistentStorage},
     progress::{Outcome, Progress, some_of, transient_error, user_error},
     view::View,
 };
-use places::{Sides, resolve};
+use places::Sides;
 
 /// Plans `copy_in` and `copy_out` directives.
 #[derive(Clone, Copy, Debug)]
@@ -98,7 +104,7 @@ fn copy_all(view: &View<'_>, index: usize, copy: &Copy, direction: Direction) ->
             "the coordinator cannot read a NnfDataMovement of this directive: correct or delete the object",
         ));
     }
-    let sides = match resolve(view, copy, direction) {
+    let sides = match mpi::resolve(view, index, copy, direction) {
         Ok(sides) => sides,
         Err(outcome) => return outcome.into(),
     };
@@ -109,7 +115,22 @@ fn copy_all(view: &View<'_>, index: usize, copy: &Copy, direction: Direction) ->
     if !missing.is_empty() {
         return Progress::default().with(missing);
     }
-    verdict(copies.movements.values().map(|movement| &**movement), direction)
+    let verdict = verdict(copies.movements.values().map(|movement| &**movement), direction);
+    let mut by_mpi = copies.movements.values().filter(|movement| movement.is_by_mpi());
+    match by_mpi.next() {
+        Some(movement) if !movement.is_finished() => {
+            mpi::advance(view, index, &sides, direction, movement).and(verdict)
+        }
+        Some(movement) if movement.has_succeeded() => {
+            container::remove_containers(view, index, view.now).and(verdict)
+        }
+        _ => verdict,
+    }
+}
+
+/// Returns the next time at which the plan of a copy changes without an event.
+pub fn next_moment(view: &View<'_>, now: Timestamp) -> Option<Timestamp> {
+    mpi::next_moment(view, now).filter(|at| *at > now)
 }
 
 /// Returns the progress of the mounts that a copy waits for. The sites' rules report no DataIn and DataOut of the
@@ -170,8 +191,12 @@ fn verdict<'a>(
     Progress::failed(user_error(format!("{} on {rabbit}: {why}{others}", direction.command())))
 }
 
-/// Deletes the movements of a directive, and waits until they are gone.
+/// Ends the containers of a directive's copy, deletes the movements of the directive, and waits until they are gone.
 pub fn remove(view: &View<'_>, index: usize) -> Progress {
+    container::remove_containers(view, index, view.now).then(|| remove_movements(view, index))
+}
+
+fn remove_movements(view: &View<'_>, index: usize) -> Progress {
     let copies = &view.directives[index].copies;
     if copies.movements.is_empty() && !copies.has_unreadable {
         return Progress::default();
@@ -190,9 +215,13 @@ pub fn has_unfinished_movement(view: &View<'_>) -> bool {
     })
 }
 
-/// Returns true if the workflow has a movement. A movement may use any storage of the workflow, so all of this storage
-/// stays mounted meanwhile.
+/// Returns true if the workflow has a movement, or containers of a copy. A movement may use any storage of the workflow,
+/// so all of this storage stays mounted meanwhile.
 pub fn has_movement(view: &View<'_>) -> bool {
-    let mut copies = view.directives.iter().map(|directive| &directive.copies);
-    copies.any(|copies| !copies.movements.is_empty() || copies.has_unreadable)
+    let mut directives = view.directives.iter().enumerate();
+    directives.any(|(index, directive)| {
+        let (copies, containers) = (&directive.copies, &directive.containers);
+        let has_containers = is_copy(&view.workflow, index) && !containers.is_gone();
+        !copies.movements.is_empty() || copies.has_unreadable || has_containers
+    })
 }

@@ -23,7 +23,7 @@ use super::{
     object_key, set_or_remove, take_profile, workflow_of,
 };
 use crate::{
-    names::directive_object_name,
+    names::{directive_object_name, service_name},
     view::{Containers, Orphans},
 };
 
@@ -37,12 +37,13 @@ impl World {
             labels.get(label::WORKFLOW_UID) == Some(&uid)
                 && labels.get(label::DIRECTIVE_INDEX) == Some(&index.to_string())
         };
+        let service = service_name(workflow, index);
         let mut containers = Containers {
             profile: if_owned_by(self.container_profiles.get(&namespace, &object_name), &uid),
             run: if_owned_by(self.runs.get(&namespace, &object_name), &uid),
-            service: if_owned_by(self.services.get(&namespace, &name), &uid)
+            service: if_owned_by(self.services.get(&namespace, &service), &uid)
                 .filter(|object| has_own_labels(object.labels())),
-            network_policy: if_owned_by(self.network_policies.get(&namespace, &name), &uid)
+            network_policy: if_owned_by(self.network_policies.get(&namespace, &service), &uid)
                 .filter(|object| has_own_labels(object.labels())),
             config_map: if_owned_by(self.config_maps.get(&namespace, &object_name), &uid),
             ..Containers::default()

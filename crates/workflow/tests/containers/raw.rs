@@ -55,6 +55,7 @@ fn new_objects() -> (PersistentVolume, PersistentVolumeClaim, Job) {
     let devices = [("r".to_owned(), vec![device.clone()])].into();
     let run = Run {
         workflow: "raw",
+        service: "raw",
         name: "raw-1",
         metadata,
         user: 1001,

@@ -2,8 +2,8 @@
 
 mod ends;
 mod global_lustre;
-mod mpi;
-mod on_rabbits;
+pub(crate) mod mpi;
+pub(crate) mod on_rabbits;
 mod packages;
 mod ports;
 mod raw;

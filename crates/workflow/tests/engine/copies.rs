@@ -1,5 +1,7 @@
 //! `copy_in` and `copy_out`: paths and mounts of the movements, and failed and deleted movements.
 
+mod mpi;
+
 use api::names::movement;
 use serde_json::{Value, json};
 use workflow::change::Change;
@@ -15,6 +17,9 @@ impl Site {
     /// true if the movement changed.
     pub(crate) fn act_on_movement(&mut self, place: &At) -> bool {
         let Some(object) = self.objects.get(place) else { return false };
+        if object["metadata"]["labels"][movement::MPI_RUN].is_string() {
+            return false;
+        }
         let is_going = !object["metadata"]["deletionTimestamp"].is_null();
         let is_held =
             object["metadata"]["finalizers"].as_array().is_some_and(|all| !all.is_empty());

@@ -137,7 +137,7 @@ impl Site {
         self.fill_computes(name, computes);
     }
 
-    fn fill_servers(&mut self, name: &str, sets: &[(&str, &[(&str, i64)])]) {
+    pub(crate) fn fill_servers(&mut self, name: &str, sets: &[(&str, &[(&str, i64)])]) {
         let set = |(label, on): &(&str, &[(&str, i64)])| {
             let storage: Vec<Value> = on
                 .iter()

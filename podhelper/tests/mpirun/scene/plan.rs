@@ -39,6 +39,7 @@ pub(super) fn planned(
     let metadata = ObjectMeta { namespace: Some("default".to_owned()), ..ObjectMeta::default() };
     let run = Run {
         workflow: "demo",
+        service: "demo",
         name: &attempt.name,
         metadata,
         user: 1050,

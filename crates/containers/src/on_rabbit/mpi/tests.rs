@@ -22,6 +22,7 @@ fn with_run(edit: impl FnOnce(&mut Value), check: impl FnOnce(&Run<'_>)) {
     let rabbit = |name: &str| Rabbit { name: name.to_owned(), computes: Vec::new() };
     check(&Run {
         workflow: "w",
+        service: "w",
         name: "w-1-a1",
         metadata,
         user: 1050,

@@ -19,6 +19,7 @@ use kube::{Resource, ResourceExt};
 use crate::{
     change::{Change, ClaimRef},
     names::{add_directive_labels, directive_object_name, owned_metadata},
+    plan::copies,
     progress::{Outcome, Progress},
     view::{Containers as Objects, View},
 };
@@ -66,10 +67,15 @@ pub fn by_holder(
 
 /// Creates the ContainerRun of a directive. Kubernetes deletes it together with its workflow.
 fn new_run(view: &View<'_>, index: usize, is_wanted: bool) -> Change {
-    let rabbit_of = |compute| view.site.rabbit_of.get(compute).map(String::as_str);
-    let rabbits: BTreeSet<&str> = view.computes().filter_map(rabbit_of).collect();
+    let copies = copies::unfinished_runs(view);
+    let copy = copies.into_iter().find(|(copy, _)| *copy == index);
+    let rabbit_of = |compute| view.site.rabbit_of.get(compute).cloned();
+    let rabbits: BTreeSet<String> = match copy {
+        Some((_, run)) => run.rabbits.into_iter().collect(),
+        None => view.computes().filter_map(rabbit_of).collect(),
+    };
     let spec = ContainerRunSpec {
-        rabbits: rabbits.into_iter().map(str::to_owned).collect(),
+        rabbits: rabbits.into_iter().collect(),
         priority: i64::from(is_wanted),
         suspend: false,
         max_claim_attempts: CLAIMS,

@@ -12,7 +12,6 @@ use api::{
 use containers::{Attempt, Run, names, objects, on_rabbit, outcome::State};
 use directive::Container;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use kube::ResourceExt;
 
 use super::{
     Part, all_parts, create_network,
@@ -27,6 +26,7 @@ use super::{
 };
 use crate::{
     change::Change,
+    names::service_name,
     progress::{Outcome, Progress, internal_error, user_error},
     report::{is_completed, is_failed},
     view::{Containers as Objects, View},
@@ -42,32 +42,35 @@ pub(super) fn start(
 ) -> Progress {
     let existing = &view.directives[index].containers;
     let policy = mpi.policy();
-    if let Some(launcher) = launcher(view, existing).filter(|launcher| is_over(*launcher)) {
-        return wait_until_ready(existing, &[launcher], now)
-            .with(clean_up(view, existing, &policy));
+    if let Some(launcher) = launcher(view, index).filter(|launcher| is_over(*launcher)) {
+        return wait_until_ready(existing, &[launcher], now).with(clean_up(view, index, &policy));
     }
     if is_suspended(view) {
         return suspend(existing);
     }
-    if launcher(view, existing).is_none()
-        && let Some(lost) = lost_worker(existing, now)
+    if launcher(view, index).is_none()
+        && let Some(profile) = &existing.profile
+        && let Some(lost) = lost_worker(existing, profile.data(), now)
     {
-        return lost.with(clean_up(view, existing, &policy));
+        return lost.with(clean_up(view, index, &policy));
     }
     match Parts::new(view, index, container) {
-        Ok(parts) => create_attempt(view, index, container, &parts, now),
+        Ok(parts) => {
+            let mounted = |run: &Run<'_>| storages::wait_for_mounts(view, container, run);
+            create_attempt(view, &parts, mounted, now)
+        }
         Err(error) => Progress::failed(error),
     }
 }
 
-/// Creates the objects of an attempt, one after the other.
-fn create_attempt(
+/// Creates the objects of an attempt, one after the other. `mounted` waits for the mounts that the containers need.
+pub(super) fn create_attempt(
     view: &View<'_>,
-    index: usize,
-    container: &Container,
     parts: &Parts<'_>,
+    mounted: impl FnOnce(&Run<'_>) -> Progress,
     now: Timestamp,
 ) -> Progress {
+    let index = parts.index;
     let existing = &view.directives[index].containers;
     let attempt = match parts.attempt(attempt_to_run(existing)) {
         Ok(attempt) => attempt,
@@ -78,18 +81,18 @@ fn create_attempt(
         return ported.progress;
     }
     let run = parts.run(&ported.ports, Some(&attempt));
-    let files = create_files(view, existing, parts, &run, &attempt);
+    let files = create_files(view, parts, &run, &attempt);
     if !existing.attempts.contains_key(&attempt.number) {
         return files;
     }
     files
         .and(remove_earlier(existing, attempt.number))
         .and(storages::check_enabled(view, existing, &run))
-        .and(storages::wait_for_mounts(view, container, &run))
+        .and(mounted(&run))
         .and(packages::bring(existing, parts, now))
         .then(|| volumes::create(existing, parts))
         .then(|| create_workers(existing, parts, &run))
-        .then(|| match launcher(view, existing) {
+        .then(|| match launcher(view, index) {
             Some(launcher) => wait_until_ready(existing, &[launcher], now),
             None => workers_ready(view, index, run.placement.len(), now).then(|| {
                 Progress::default()
@@ -101,7 +104,7 @@ fn create_attempt(
 /// Creates the missing workers.
 fn create_workers(existing: &Objects, parts: &Parts<'_>, run: &Run<'_>) -> Progress {
     let is_missing =
-        |place: &usize| of_host(existing, &names::worker(run.workflow, *place)).is_none();
+        |place: &usize| of_host(existing, &names::worker(run.service, *place)).is_none();
     let missing = (0..run.placement.len()).filter(is_missing);
     Progress::default().with(missing.filter_map(|place| {
         parts.create(|| objects::job(run, place), || on_rabbit::worker(run, place))
@@ -110,16 +113,11 @@ fn create_workers(existing: &Objects, parts: &Parts<'_>, run: &Run<'_>) -> Progr
 
 /// Creates the objects that pods need before they start: Service, NetworkPolicy, ConfigMap, and then the Secret,
 /// which the ConfigMap owns.
-fn create_files(
-    view: &View<'_>,
-    existing: &Objects,
-    parts: &Parts<'_>,
-    run: &Run<'_>,
-    attempt: &Attempt,
-) -> Progress {
+fn create_files(view: &View<'_>, parts: &Parts<'_>, run: &Run<'_>, attempt: &Attempt) -> Progress {
+    let existing = &view.directives[parts.index].containers;
     let config_map = existing.attempts.get(&attempt.number);
     let files = config_map.is_none().then(|| Change::create(&objects::config_map(run)));
-    let is_made = launcher(view, existing).is_some() || existing.keys.contains(&attempt.keys);
+    let is_made = launcher(view, parts.index).is_some() || existing.keys.contains(&attempt.keys);
     let keys = config_map.filter(|_| !is_made).and_then(|owner| objects::keys(run, owner));
     let keys = keys.map(|secret| Change::create_keys(&secret));
     Progress::default()
@@ -129,15 +127,17 @@ fn create_files(
 
 /// Returns an error if a worker of the last attempt has ended: no launcher can start without this worker, and an
 /// ended worker does not start again.
-fn lost_worker(existing: &Objects, now: Timestamp) -> Option<Progress> {
+pub(super) fn lost_worker(
+    existing: &Objects,
+    profile: &NnfContainerProfileData,
+    now: Timestamp,
+) -> Option<Progress> {
     let last = last_attempt(existing)?;
     let workers: Vec<Part<'_>> =
         all_parts(existing).filter(|worker| worker.attempt() == last).collect();
     let in_state = |state| workers.iter().copied().find(|worker| worker.state() == state);
-    if let Some(failed) = in_state(State::Failed)
-        && let Some(profile) = &existing.profile
-    {
-        return Some(Progress::failed(user_error(failure_text(existing, failed, profile.data()))));
+    if let Some(failed) = in_state(State::Failed) {
+        return Some(Progress::failed(user_error(failure_text(existing, failed, profile))));
     }
     if let Some(ended) = in_state(State::Succeeded) {
         let rabbit = ended.rabbit();
@@ -155,7 +155,8 @@ fn lost_worker(existing: &Objects, now: Timestamp) -> Option<Progress> {
 /// Waits until every worker is ready.
 fn workers_ready(view: &View<'_>, index: usize, count: usize, now: Timestamp) -> Progress {
     let existing = &view.directives[index].containers;
-    let names = (0..count).map(|place| names::worker(&view.workflow.name_any(), place));
+    let service = service_name(&view.workflow, index);
+    let names = (0..count).map(|place| names::worker(&service, place));
     let workers: Vec<Part<'_>> = names.filter_map(|name| of_host(existing, &name)).collect();
     wait_until_ready(existing, &workers, now)
 }
@@ -173,23 +174,23 @@ pub(super) fn wait_for_launcher(
         return keep(view, index, mpi, now);
     }
     let (policy, is_reported) = (mpi.policy(), is_failed(view, index, "PostRun"));
-    let Some(launcher) = launcher(view, existing) else {
+    let Some(launcher) = launcher(view, index) else {
         if is_reported {
             // The policy removed the launcher after the status said how PostRun ended; the status keeps the result.
             return Progress {
                 outcome: Outcome::Working,
-                changes: apply_policy(view, existing, &policy, now),
+                changes: apply_policy(view, index, &policy, now),
             };
         }
         let is_gone = is_completed(view, index, "PreRun");
         let gone = "the launcher was deleted, so its result is not known";
         return if is_gone { Progress::failed(internal_error(gone)) } else { Progress::default() };
     };
-    let mut cleaned = clean_up(view, existing, &policy);
+    let mut cleaned = clean_up(view, index, &policy);
     match launcher.state() {
         State::Failed | State::TooLate | State::Unprepared => {
             let more =
-                if is_reported { apply_policy(view, existing, &policy, now) } else { Vec::new() };
+                if is_reported { apply_policy(view, index, &policy, now) } else { Vec::new() };
             let more: Vec<_> =
                 more.into_iter().filter(|change| !cleaned.contains(change)).collect();
             cleaned.extend(more);
@@ -207,24 +208,20 @@ pub(super) fn keep(view: &View<'_>, index: usize, mpi: &NnfMpiSpec, now: Timesta
     if !is_completed(view, index, "PostRun") {
         return Progress::default();
     }
-    Progress::default().with(apply_policy(
-        view,
-        &view.directives[index].containers,
-        &mpi.policy(),
-        now,
-    ))
+    Progress::default().with(apply_policy(view, index, &mpi.policy(), now))
 }
 
 /// Once the status says how PostRun ended, removes the objects that the run policy of the container profile names.
 fn apply_policy(
     view: &View<'_>,
-    existing: &Objects,
+    index: usize,
     policy: &NnfMpiRunPolicy,
     now: Timestamp,
 ) -> Vec<Change> {
-    let launcher = launcher(view, existing);
+    let existing = &view.directives[index].containers;
+    let launcher = launcher(view, index);
     let ttl = policy.ttl_seconds_after_finished.and_then(|seconds| i32::try_from(seconds).ok());
-    let is_due = || expires(view, existing, policy).is_some_and(|at| at <= now);
+    let is_due = || expires(view, index, policy).is_some_and(|at| at <= now);
     let all = || all_parts(existing).filter_map(Part::remove).collect();
     match (launcher, ttl) {
         _ if policy.clean_pod_policy == Some(CleanPodPolicy::All) => all(),
@@ -244,19 +241,20 @@ fn apply_policy(
 /// Kubernetes applies their TTL itself.
 pub(super) fn expires(
     view: &View<'_>,
-    existing: &Objects,
+    index: usize,
     policy: &NnfMpiRunPolicy,
 ) -> Option<Timestamp> {
     let seconds = policy.ttl_seconds_after_finished?;
-    let end = launcher(view, existing)?.ended_on_rabbit()?;
+    let end = launcher(view, index)?.ended_on_rabbit()?;
     end.checked_add(SignedDuration::from_secs(seconds)).ok()
 }
 
 /// Removes the Secret with the keys, and the workers that the policy names, after the launcher has ended. Failed
 /// workers stay, for their logs.
-fn clean_up(view: &View<'_>, existing: &Objects, policy: &NnfMpiRunPolicy) -> Vec<Change> {
+pub(super) fn clean_up(view: &View<'_>, index: usize, policy: &NnfMpiRunPolicy) -> Vec<Change> {
+    let existing = &view.directives[index].containers;
     let keys = existing.attempts.values().filter_map(|config_map| Change::delete(&**config_map));
-    let launcher = names::launcher(&view.workflow.name_any());
+    let launcher = names::launcher(&service_name(&view.workflow, index));
     let workers = all_parts(existing).filter(|part| part.host() != launcher);
     let workers = workers.filter_map(|worker| match &policy.clean_pod_policy {
         Some(CleanPodPolicy::None) => None,
@@ -289,8 +287,9 @@ fn last_attempt(existing: &Objects) -> Option<u32> {
     existing.attempts.keys().copied().chain(all_parts(existing).map(Part::attempt)).max()
 }
 
-fn launcher<'a>(view: &View<'_>, existing: &'a Objects) -> Option<Part<'a>> {
-    of_host(existing, &names::launcher(&view.workflow.name_any()))
+pub(super) fn launcher<'a>(view: &'a View<'_>, index: usize) -> Option<Part<'a>> {
+    let name = names::launcher(&service_name(&view.workflow, index));
+    of_host(&view.directives[index].containers, &name)
 }
 
 /// Returns true if the launcher has succeeded, failed, or passed its deadline.

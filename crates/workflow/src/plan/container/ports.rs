@@ -19,7 +19,8 @@ use kube::ResourceExt;
 use super::run::Parts;
 use crate::{
     change::Change,
-    names::reference,
+    names::{is_copy, reference},
+    plan::copies,
     progress::{Outcome, Progress, user_error},
     site::Site,
     view::View,
@@ -41,7 +42,7 @@ pub(super) fn take(view: &View<'_>, parts: &Parts<'_>, now: Timestamp) -> TakenP
         Ok(ports) => ports,
         Err(outcome) => return TakenPorts { progress: outcome.into(), ..TakenPorts::default() },
     };
-    let requester = requester(view);
+    let requester = requester(view, parts.index);
     let is_free = |allocation: &NnfPortManagerAllocation| is_free(view.site, allocation, now);
     let record = |rabbit: &str| -> Option<Change> {
         let Some(record) = view.site.ports.get(rabbit) else {
@@ -63,7 +64,7 @@ pub(super) fn ports_of(view: &View<'_>, parts: &Parts<'_>) -> Option<Vec<u16>> {
     if parts.ports() == 0 {
         return Some(Vec::new());
     }
-    let requester = requester(view);
+    let requester = requester(view, parts.index);
     let mut each = parts.placement.iter().map(|rabbit| {
         let record = allocations(view.site.ports.get(&rabbit.name)?).iter();
         record.clone().find(|allocation| ports::is_of(allocation, &requester)).map(ports::numbers)
@@ -72,9 +73,9 @@ pub(super) fn ports_of(view: &View<'_>, parts: &Parts<'_>) -> Option<Vec<u16>> {
     each.all(|other| other.as_ref() == Some(&first)).then_some(first)
 }
 
-/// Releases the workflow's ports on all rabbits.
-pub(super) fn release(view: &View<'_>, now: Timestamp) -> Vec<Change> {
-    let requester = requester(view);
+/// Releases the ports of a directive's containers on all rabbits.
+pub(super) fn release(view: &View<'_>, index: usize, now: Timestamp) -> Vec<Change> {
+    let requester = requester(view, index);
     let records = view.site.ports.values();
     let own_records = records.filter(|record| {
         allocations(record).iter().any(|allocation| ports::is_of(allocation, &requester))
@@ -89,12 +90,16 @@ pub(super) fn release(view: &View<'_>, now: Timestamp) -> Vec<Change> {
 /// used yet. No watch reports the end of a cooldown.
 #[must_use]
 pub fn is_cooling(view: &View<'_>, now: Timestamp) -> bool {
-    if view.state() != WorkflowState::PreRun || view.site.settings.containers.is_none() {
+    if view.site.settings.containers.is_none() {
         return false;
     }
+    let copies = copies::unfinished_runs(view);
+    let copies = copies.iter().filter_map(|(index, run)| Parts::of_copy(view, *index, run).ok());
     let lines = view.workflow.spec.directives.iter().enumerate();
-    let mut parts = lines
+    let lines = lines.filter(|_| view.state() == WorkflowState::PreRun);
+    let containers = lines
         .filter_map(|(index, line)| Parts::new(view, index, &super::parse_container(line)?).ok());
+    let mut parts = copies.chain(containers);
     let is_cooling = |allocation: &NnfPortManagerAllocation| {
         allocation.status == NnfPortManagerAllocationStatus::Cooldown
             && !is_free(view.site, allocation, now)
@@ -124,7 +129,8 @@ fn choose(view: &View<'_>, parts: &Parts<'_>, now: Timestamp) -> Result<Vec<u16>
         .collect();
     let is_free = |allocation: &NnfPortManagerAllocation| is_free(view.site, allocation, now);
     let listed = ports::site_ports(&system).map_err(error)?;
-    ports::choose(&listed, &records, &requester(view), parts.ports(), is_free).map_err(error)
+    ports::choose(&listed, &records, &requester(view, parts.index), parts.ports(), is_free)
+        .map_err(error)
 }
 
 fn is_free(site: &Site, entry: &NnfPortManagerAllocation, now: Timestamp) -> bool {
@@ -138,9 +144,11 @@ fn cooldown(site: &Site) -> SignedDuration {
     SignedDuration::from_secs(seconds)
 }
 
-fn requester(view: &View<'_>) -> ObjectReference {
+/// Returns the entry's owner in the record: the workflow or, for a copy by MPI, the copy's directive in the workflow.
+fn requester(view: &View<'_>, index: usize) -> ObjectReference {
     let workflow = reference("Workflow", &view.workflow.name_any(), &view.namespace());
-    ObjectReference { uid: view.workflow.uid(), ..workflow }
+    let field = is_copy(&view.workflow, index).then(|| format!("spec.dwDirectives[{index}]"));
+    ObjectReference { uid: view.workflow.uid(), field_path: field, ..workflow }
 }
 
 fn allocations(record: &NnfPortManager) -> &[NnfPortManagerAllocation] {

@@ -1,6 +1,6 @@
 //! Proposal: checks that a directive's containers can run here, and pins their profile.
 
-use api::{NnfContainerProfile, NnfContainerProfileBody, ResourceError};
+use api::{NnfContainerProfile, NnfContainerProfileBody, NnfContainerProfileData, ResourceError};
 use containers::{NameFault, names};
 use directive::Container;
 
@@ -9,6 +9,7 @@ use crate::{
     change::Change,
     names::{add_directive_labels, directive_object_name, owned_metadata},
     progress::{Progress, user_error},
+    site::Containers,
     view::View,
 };
 
@@ -43,35 +44,53 @@ fn check_profile(
     container: &Container,
     template: &NnfContainerProfile,
 ) -> Result<(), ResourceError> {
-    let Some(containers) = &view.site.settings.containers else {
-        return Err(user_error(
-            "command container: this site runs no containers; remove the directive, or ask the administrator to start the coordinator with --container-namespace",
-        ));
-    };
-    let elsewhere =
-        containers.namespace.as_ref().filter(|namespace| **namespace != view.namespace());
-    if let Some(namespace) = elsewhere {
-        return Err(user_error(format!(
-            "command container: containers run in the Kubernetes namespace {namespace} only, and this workflow is in {}",
-            view.namespace()
-        )));
-    }
+    let containers = check_site(view, "command container", "remove the directive")?;
     storages::check(view, container, template.data())?;
-    let mut faults = containers::check::faults(template.data(), view.workflow.spec.user_id);
-    if containers.namespace.is_none() {
-        faults.extend(containers::check::faults_on_rabbits(template.data()));
-    } else {
-        faults
-            .extend(containers::check::faults_on_kubernetes(template.data(), containers.packages));
-    }
-    if let Some(fault) = faults.first() {
-        return Err(user_error(format!("argument profile={}: {fault}", container.profile)));
-    }
+    check_content(view, containers, template.data(), &container.profile)?;
     let has_podhelper = containers.namespace.is_none() || containers.podhelper_image.is_some();
     if template.data().mpi_spec.is_some() && !has_podhelper {
         return Err(run::no_podhelper_error(&container.profile));
     }
     check_names(view, template).map_err(|fault| user_error(fault.to_string()))
+}
+
+/// Checks that this site runs containers for this workflow. `what` needs them, unless the user does `instead`.
+pub(super) fn check_site<'a>(
+    view: &'a View<'_>,
+    what: &str,
+    instead: &str,
+) -> Result<&'a Containers, ResourceError> {
+    let containers = view.site.settings.containers.as_ref().ok_or_else(|| {
+        user_error(format!(
+            "{what}: this site runs no containers; {instead}, or ask the administrator to start the coordinator with --container-namespace"
+        ))
+    })?;
+    match &containers.namespace {
+        Some(namespace) if *namespace != view.namespace() => Err(user_error(format!(
+            "{what}: containers run in the Kubernetes namespace {namespace} only, and this workflow is in {}",
+            view.namespace()
+        ))),
+        _ => Ok(containers),
+    }
+}
+
+/// Checks the containers of a profile.
+pub(super) fn check_content(
+    view: &View<'_>,
+    containers: &Containers,
+    profile: &NnfContainerProfileData,
+    name: &str,
+) -> Result<(), ResourceError> {
+    let mut faults = containers::check::faults(profile, view.workflow.spec.user_id);
+    if containers.namespace.is_none() {
+        faults.extend(containers::check::faults_on_rabbits(profile));
+    } else {
+        faults.extend(containers::check::faults_on_kubernetes(profile, containers.packages));
+    }
+    match faults.first() {
+        Some(fault) => Err(user_error(format!("argument profile={name}: {fault}"))),
+        None => Ok(()),
+    }
 }
 
 /// Checks that the names of the run's objects are valid on every rabbit that the job may get.

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use api::{
-    NnfContainerProfile, NodeContainers, ResourceError, names::label, node_containers::PackagePath,
+    NnfContainerProfileData, NodeContainers, ResourceError, names::label,
+    node_containers::PackagePath,
 };
 use containers::{Attempt, Device, Rabbit, Run, StoragePath};
 use directive::Container;
@@ -13,7 +14,8 @@ use kube::ResourceExt;
 use super::storages;
 use crate::{
     change::Change,
-    names::{add_directive_labels, directive_object_name, owned_metadata},
+    names::{add_directive_labels, directive_object_name, is_copy, owned_metadata, service_name},
+    plan::copies::CopyRun,
     progress::{internal_error, user_error, wlm_error},
     view::View,
 };
@@ -22,11 +24,14 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Parts<'a> {
     workflow: String,
+    /// Index of the directive.
+    pub(super) index: usize,
+    service: String,
     name: String,
     metadata: ObjectMeta,
-    profile: &'a NnfContainerProfile,
-    /// The profile's name in the directive.
-    profile_name: String,
+    profile: &'a NnfContainerProfileData,
+    /// The error of MPI containers at a site without an image of `podhelper`.
+    no_podhelper: ResourceError,
     pub(super) placement: Vec<Rabbit>,
     storages: Vec<StoragePath>,
     packages: BTreeMap<String, Vec<PackagePath>>,
@@ -53,6 +58,7 @@ impl<'a> Parts<'a> {
         }
     }
 
+    /// Collects the input for the containers of a `container` directive.
     pub(super) fn new(
         view: &'a View<'_>,
         index: usize,
@@ -60,29 +66,62 @@ impl<'a> Parts<'a> {
     ) -> Result<Self, ResourceError> {
         let pinned = view.directives[index].containers.profile.as_deref();
         let profile =
-            pinned.ok_or_else(|| internal_error("the pinned NnfContainerProfile of this workflow was deleted: tear the workflow down"))?;
+            pinned.ok_or_else(|| internal_error("the pinned NnfContainerProfile of this workflow was deleted: tear the workflow down"))?.data();
+        // Without Kubernetes the rabbits' agents find the devices themselves.
+        let devices = if view.site.settings.has_pods() {
+            storages::devices(view, container)
+        } else {
+            BTreeMap::new()
+        };
+        Ok(Self {
+            no_podhelper: no_podhelper_error(&container.profile),
+            placement: placement(view)?,
+            storages: storages::paths(view, container, profile),
+            packages: packages(view, index),
+            devices,
+            ..Self::with_profile(view, index, profile)?
+        })
+    }
+
+    /// Collects the input for the containers of a copy by MPI.
+    pub(super) fn of_copy(
+        view: &'a View<'_>,
+        index: usize,
+        run: &'a CopyRun,
+    ) -> Result<Self, ResourceError> {
+        let rabbit = |name: &String| Rabbit { name: name.clone(), computes: Vec::new() };
+        Ok(Self {
+            placement: run.rabbits.iter().map(rabbit).collect(),
+            storages: run.storages.clone(),
+            ..Self::with_profile(view, index, &run.profile)?
+        })
+    }
+
+    fn with_profile(
+        view: &'a View<'_>,
+        index: usize,
+        profile: &'a NnfContainerProfileData,
+    ) -> Result<Self, ResourceError> {
         let settings = view.site.settings.containers.as_ref();
         let settings = settings.ok_or_else(|| internal_error("containers are switched off now: start the coordinator with containers, or tear the workflow down"))?;
         let spec = &view.workflow.spec;
-        let on_kubernetes = settings.namespace.is_some();
-        // Without Kubernetes the rabbits' agents find the devices themselves.
-        let devices =
-            if on_kubernetes { storages::devices(view, container) } else { BTreeMap::new() };
         Ok(Self {
             workflow: view.workflow.name_any(),
+            index,
+            service: service_name(&view.workflow, index),
             name: directive_object_name(&view.workflow, index),
             metadata: metadata(view, index),
             profile,
-            profile_name: container.profile.clone(),
-            placement: placement(view)?,
-            storages: storages::paths(view, container, profile.data()),
-            packages: packages(view, index),
-            devices,
+            no_podhelper: no_podhelper_for_copy(),
+            placement: Vec::new(),
+            storages: Vec::new(),
+            packages: BTreeMap::new(),
+            devices: BTreeMap::new(),
             cluster_domain: settings.cluster_domain.clone(),
             ids: (spec.user_id, spec.group_id),
             image: settings.podhelper_image.as_deref(),
             uid: view.workflow.uid().unwrap_or_default(),
-            on_kubernetes,
+            on_kubernetes: settings.namespace.is_some(),
         })
     }
 
@@ -91,13 +130,13 @@ impl<'a> Parts<'a> {
         self.on_kubernetes
     }
 
-    pub(super) fn workflow(&self) -> &str {
-        &self.workflow
+    pub(super) fn service(&self) -> &str {
+        &self.service
     }
 
     /// Returns the number of ports that the containers need on each rabbit.
     pub(super) fn ports(&self) -> usize {
-        let data = self.profile.data();
+        let data = self.profile;
         let containers = data.pod_with_ports().map_or(0, |spec| spec.containers.len());
         let own = usize::try_from(data.num_ports).unwrap_or(0).saturating_mul(containers);
         own.saturating_add(usize::from(self.has_network()))
@@ -105,7 +144,7 @@ impl<'a> Parts<'a> {
 
     /// Returns true if the rabbits create a network for the run. The network uses the last of the run's ports.
     fn has_network(&self) -> bool {
-        !self.on_kubernetes && self.profile.data().mpi_spec.is_some()
+        !self.on_kubernetes && self.profile.mpi_spec.is_some()
     }
 
     /// Returns the attempt of this number. The name of its Secret has a part of the workflow's uid, so that a later
@@ -116,7 +155,7 @@ impl<'a> Parts<'a> {
     pub(super) fn attempt(&self, number: u32) -> Result<Attempt, ResourceError> {
         let image = self.image.filter(|_| self.on_kubernetes).map(str::to_owned);
         if self.on_kubernetes && image.is_none() {
-            return Err(no_podhelper_error(&self.profile_name));
+            return Err(self.no_podhelper.clone());
         }
         let name = format!("{}-a{number}", self.name);
         let uid_start = self.uid.split('-').next().unwrap_or_default();
@@ -133,11 +172,12 @@ impl<'a> Parts<'a> {
         metadata.labels.get_or_insert_default().extend(number);
         Run {
             workflow: &self.workflow,
+            service: &self.service,
             name: attempt.map_or(&self.name, |attempt| &attempt.name),
             metadata,
             user: self.ids.0,
             group: self.ids.1,
-            profile: self.profile.data(),
+            profile: self.profile,
             storages: &self.storages,
             packages: &self.packages,
             devices: &self.devices,
@@ -167,18 +207,23 @@ pub(super) fn no_podhelper_error(profile: &str) -> ResourceError {
     ))
 }
 
+/// Returns the error for copies by MPI at a site without a `podhelper` image.
+pub(super) fn no_podhelper_for_copy() -> ResourceError {
+    user_error(
+        "data.image of the NnfDataMovementProfile needs podhelper, which is not configured here; name a profile without data.image, or ask the administrator to start the coordinator with --podhelper-image",
+    )
+}
+
 fn metadata(view: &View<'_>, index: usize) -> ObjectMeta {
     let name = directive_object_name(&view.workflow, index);
     let metadata = ObjectMeta { name: None, ..owned_metadata(&view.workflow, &name) };
     let mut metadata = add_directive_labels(metadata, &view.workflow, index);
-    metadata.labels.get_or_insert_default().extend(
-        [
-            (label::CONTAINER, view.workflow.name_any()),
-            (label::PINNED_CONTAINER_PROFILE_NAME, name),
-            (label::PINNED_CONTAINER_PROFILE_NAMESPACE, view.namespace()),
-        ]
-        .map(|(key, value)| (key.to_owned(), value)),
-    );
+    let labels = metadata.labels.get_or_insert_default();
+    labels.insert(label::CONTAINER.to_owned(), service_name(&view.workflow, index));
+    if !is_copy(&view.workflow, index) {
+        labels.insert(label::PINNED_CONTAINER_PROFILE_NAME.to_owned(), name);
+        labels.insert(label::PINNED_CONTAINER_PROFILE_NAMESPACE.to_owned(), view.namespace());
+    }
     metadata
 }
 

@@ -5,10 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::{Workflow, WorkflowState};
 use directive::{Command, FileSystem, Jobdw, location::Location};
 
-use super::{
-    copy_of,
-    places::{Sides, resolve},
-};
+use super::{copy_of, mpi::resolve, places::Sides};
 use crate::{
     names::directive_object_name,
     plan::{
@@ -76,7 +73,7 @@ fn copies_of<'a>(
     commands.enumerate().filter_map(move |(index, command)| {
         let command = command?;
         let (copy, direction) = copy_of(&command)?;
-        let sides = resolve(view, copy, direction).ok()?;
+        let sides = resolve(view, index, copy, direction).ok()?;
         (direction.state() == *state && sides.storages().any(|used| used == storage))
             .then_some((index, sides))
     })

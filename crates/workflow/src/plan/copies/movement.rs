@@ -16,7 +16,7 @@ use super::{
     places::{Other, Place, Sides},
 };
 use crate::{
-    names::{directive_object_name, movement_labels, reference},
+    names::{directive_object_name, movement_labels, reference, service_name},
     view::View,
 };
 
@@ -48,6 +48,8 @@ pub(super) fn new(
     labels.extend(directory.map(|name| (movement::INDEX_DIRECTORY.to_owned(), name)));
     let share = share(sides, place);
     labels.extend(share.map(|share| (movement::SHARE.to_owned(), share.to_string())));
+    let service = sides.is_by_mpi().then(|| service_name(&view.workflow, index));
+    labels.extend(service.map(|name| (movement::MPI_RUN.to_owned(), name)));
     NnfDataMovement {
         metadata: ObjectMeta {
             name: Some(format!("{name}-{}", place.index)),

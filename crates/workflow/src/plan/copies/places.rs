@@ -26,7 +26,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Sides {
     /// Index of the `jobdw` or `persistentdw` directive of the copied storage.
-    storage: usize,
+    pub(super) storage: usize,
     /// The allocations of the copied storage, each with the mount point of `other` on the allocation's rabbit.
     pub(super) places: Vec<(Place, String)>,
     /// Path to copy within each allocation, relative to the allocation's mount point.
@@ -37,6 +37,8 @@ pub(super) struct Sides {
     pub(super) is_divided: bool,
     /// True if each allocation has its own directory in the destination of a copy_out.
     pub(super) has_index_directories: bool,
+    /// The rabbits of a copy by MPI; empty for copies by `datamover`.
+    pub(super) mpi_rabbits: Vec<String>,
 }
 
 /// One allocation on its rabbit.
@@ -136,6 +138,7 @@ pub(super) fn resolve(
         other,
         is_divided,
         has_index_directories,
+        mpi_rabbits: Vec::new(),
     })
 }
 
@@ -165,7 +168,11 @@ fn other_side(view: &View<'_>, other: &Location) -> Result<Other, Outcome> {
 
 /// Returns the index of the directive that names a storage, and the storage as a `jobdw` command. `side` tells storage
 /// of the job from persistent storage.
-fn find_storage(view: &View<'_>, side: &Location, name: &str) -> Result<(usize, Jobdw), Outcome> {
+pub(super) fn find_storage(
+    view: &View<'_>,
+    side: &Location,
+    name: &str,
+) -> Result<(usize, Jobdw), Outcome> {
     let is_job = matches!(side, Location::Job(_));
     let mut commands =
         view.workflow.spec.directives.iter().map(|line| Command::read(line)).enumerate();
@@ -259,7 +266,13 @@ impl Sides {
 
     /// Returns the rabbits that copy.
     pub(super) fn rabbits(&self) -> impl Iterator<Item = &str> {
-        self.places.iter().map(|(place, _)| place.rabbit.as_str())
+        let places = self.places.iter().map(|(place, _)| place.rabbit.as_str());
+        places.chain(self.mpi_rabbits.iter().map(String::as_str))
+    }
+
+    /// Returns true if MPI carries out the copy.
+    pub(super) fn is_by_mpi(&self) -> bool {
+        !self.mpi_rabbits.is_empty()
     }
 
     /// Returns true if the rabbits that copy have mounted all storage on rabbits that the copy reads or writes.

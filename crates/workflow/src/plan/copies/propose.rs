@@ -3,6 +3,7 @@
 use api::{NnfDataMovementProfile, NnfDataMovementProfileBody, ResourceError};
 use directive::Copy;
 
+use super::mpi;
 use crate::{
     change::Change,
     names::{add_directive_labels, directive_object_name, owned_metadata},
@@ -15,7 +16,10 @@ pub(super) fn propose(view: &View<'_>, index: usize, copy: &Copy) -> Progress {
     if view.directives[index].copies.profile.is_some() {
         return Progress::default();
     }
-    match profile(view, copy) {
+    let template = profile(view, copy);
+    let checked =
+        template.and_then(|template| mpi::check(view, index, copy, template).map(|()| template));
+    match checked {
         Ok(template) => Progress::default().with([Change::create(&pin(view, index, template))]),
         Err(error) => Progress::failed(error),
     }

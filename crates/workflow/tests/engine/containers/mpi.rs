@@ -14,7 +14,7 @@ const LAUNCHER: &str = "w-launcher";
 const WORKERS: [&str; 2] = ["w-worker-0", "w-worker-1"];
 
 /// Turns the profile `app` into a profile for MPI.
-pub(super) fn with_profile(site: &mut Site) {
+pub(crate) fn with_profile(site: &mut Site) {
     let mut profile = profile();
     let data = profile["data"].as_object_mut().unwrap();
     let mut worker = data.remove("spec").unwrap();

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Returns the site of [`super::site`], without Kubernetes.
-pub(super) fn site() -> Site {
+pub(crate) fn site() -> Site {
     let mut site = super::site();
     let containers = site.containers.as_mut().unwrap();
     (containers.namespace, containers.podhelper_image) = (None, None);
