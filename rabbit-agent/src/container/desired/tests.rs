@@ -45,7 +45,7 @@ fn network(port: u32, place: u32, rabbit: &str) -> Value {
 #[test]
 fn the_error_for_an_invalid_field_names_the_field() {
     type Edit = fn(&mut Value);
-    let cases: [(Edit, &str); 28] = [
+    let cases: [(Edit, &str); 29] = [
         (|spec| spec["userID"] = json!(0), "spec.userID is 0"),
         (|spec| spec["groupID"] = json!(-1), "spec.groupID is -1"),
         (|spec| spec["storages"] = json!(["/etc"]), "/etc"),
