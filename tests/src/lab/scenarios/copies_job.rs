@@ -124,7 +124,8 @@ fn story(run: &mut Run<Silent, System>, project: &Path) -> anyhow::Result<()> {
     until("both copies to run", patience(), || is_under_way(run))?;
     in_a_scope(&run.cluster)?;
     lose_power(&run.cluster)?;
-    run.cluster.guest(RABBITS[0]).finish(data_in, COMMAND).with_context(|| describe(run))?;
+    let done = run.cluster.guest(RABBITS[0]).finish(data_in, COMMAND);
+    done.with_context(|| describe(run))?;
     let restarts = movements(run)?.into_iter().find(|line| line["rabbit"] == RABBITS[1]);
     ensure!(restarts.is_some_and(|line| line["restarts"] == 1), "{}", describe(run));
     advance(run, "PreRun")?;
