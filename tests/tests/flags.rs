@@ -17,7 +17,12 @@ const SCRIPTS: [&str; 2] =
     ["packaging/kubernetes/node-identities", "packaging/kubernetes/renew-token"];
 
 /// Flags of other programs that occur in the documents, each with its program.
-const THEIRS: [(&str, &str); 41] = [
+const THEIRS: [(&str, &str); 46] = [
+    ("--allow-run-as-root", "mpirun"),
+    ("--hostfile", "mpirun"),
+    ("--progress", "dcp"),
+    ("--uid", "dcp"),
+    ("--gid", "dcp"),
     ("--test", "cargo"),
     ("--create", "systemd-tmpfiles"),
     ("--cli", "nnf-node-manager"),
