@@ -19,14 +19,15 @@ use crate::{
     life::{COORDINATOR, FOR_COPIES, RABBIT, credentials, judge_refusals},
 };
 
-/// Returns true for rights that a workflow with XFS does not use, since they are for Lustre, persistent storage,
-/// containers, or the calls of workload managers.
+/// Returns true for rights that a workflow with XFS does not use, since they are for Lustre and its copies by MPI,
+/// persistent storage, containers, or the calls of workload managers.
 fn is_unused_by_xfs((verb, resource): (&str, &str)) -> bool {
     let kind = resource.split('/').next().unwrap_or_default();
     ["nnflustremgts", "persistentstorageinstances"].contains(&kind)
         || [("get", "workflows"), ("create", "workflows"), ("delete", "workflows")]
             .contains(&(verb, resource))
-        || (verb, resource) == ("create", "nnfcontainerprofiles")
+        || [("create", "nnfcontainerprofiles"), ("patch", "nnfdatamovements/status")]
+            .contains(&(verb, resource))
         || [("get", "computes"), ("patch", "computes"), ("patch", "nnfnodestorages")]
             .contains(&(verb, resource))
 }
