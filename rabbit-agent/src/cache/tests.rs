@@ -191,3 +191,18 @@ fn a_request_for_logs_wakes_its_object_once_and_the_answer_does_not_wake_it() {
     assert_eq!(cache.wrote(answer), []);
     assert_eq!(cache.apply(request_version(6, ours, moments[1], Some(moments[0]))), woken);
 }
+
+#[test]
+fn a_movement_that_mpi_carries_out_is_not_the_agents() {
+    let object = |labels: serde_json::Value| -> api::NnfDataMovement {
+        serde_json::from_value(serde_json::json!({
+            "metadata": {"name": "w-1-0", "namespace": "rabbit-1", "labels": labels},
+            "spec": {"userId": 1, "groupId": 1, "source": {"storageReference": {"kind": "Servers"}}},
+        }))
+        .unwrap()
+    };
+    let by_agent = object(serde_json::json!({}));
+    assert!(by_agent.key().is_some() && crate::movement::is_wanted(&by_agent));
+    let by_mpi = object(serde_json::json!({api::names::movement::MPI_RUN: "w-copy1"}));
+    assert!(by_mpi.key().is_none() && !crate::movement::is_wanted(&by_mpi));
+}
