@@ -102,7 +102,7 @@ fn plant(project: &Path) -> anyhow::Result<()> {
         fastrand::fill(&mut data);
         fs::write(input.join(number.to_string()), data)?;
     }
-    fs::File::create(input.join("sparse"))?.set_len(1 << 30)?;
+    fs::File::create(input.join("sparse"))?.set_len(8 << 20)?;
     fs::create_dir_all(project.join("results"))?;
     let mut all = vec![project.join("results"), input.clone()];
     for entry in fs::read_dir(&input)? {
