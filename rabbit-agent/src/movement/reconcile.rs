@@ -199,20 +199,22 @@ impl Run<'_> {
             Ok(limit) => self.movers.limit(self.owner.uid, limit),
             Err(error) => self.pass.add_failure(&self.object, &Failure::waiting(chain(&error))),
         }
+        let began = snapshot.began.unwrap_or_else(Timestamp::now);
+        let heard = snapshot.reading.map_or(began, |reading: Reading| reading.at);
+        let silence = self.describe_silence(heard).await;
         let before = self.status();
         let is_running = before.state == Some(DataMovementState::Running);
         let last = before.command_status.last_message_time.filter(|_| is_running);
-        if let (Some(last), Some(reading)) = (last, &snapshot.reading) {
+        if let (Some(last), Some(reading), None) = (last, &snapshot.reading, &silence) {
             let next = last.0.checked_add(snapshot.interval).unwrap_or(Timestamp::MAX);
             if last.0 < reading.at && reading.at < next {
-                self.pass.again = Some(next);
+                // Also if the profile turns progress off, a silent copy is described.
+                self.pass.again = self.pass.again.into_iter().chain([next]).min();
                 return Ok(());
             }
         }
-        let began = snapshot.began.unwrap_or_else(Timestamp::now);
         let status = report::running(&before, snapshot.reading.as_ref(), began, snapshot.restarts);
-        let heard = snapshot.reading.map_or(began, |reading: Reading| reading.at);
-        let status = match self.describe_silence(heard).await {
+        let status = match silence {
             Some(message) => report::with_message(&status, &message),
             None => status,
         };

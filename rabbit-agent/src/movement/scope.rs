@@ -17,7 +17,8 @@ pub(super) fn is_systemd_running() -> bool {
 
 /// Returns the program and the arguments that start `datamover`. systemd-run(1) moves itself into the new scope and then
 /// executes `datamover`: process number, standard input and standard output stay the same. `number` differs from process
-/// to process of a movement, because systemd may keep the name of an ended scope for a moment.
+/// to process that this agent starts for a movement. The agent's own process number makes the name differ from those of
+/// an earlier agent: systemd may keep the name of an ended scope for a moment.
 ///
 /// # Errors
 /// When `datamover` does not exist: systemd-run would say so on its standard output only.
@@ -35,7 +36,7 @@ pub(super) fn command_line(
         .metadata()
         .map_err(|source| CommandError::Start { program: program.clone(), source })?;
     let slice = format!("--slice={SLICE}");
-    let unit = format!("--unit=warren-movement-{uid}-{number}");
+    let unit = format!("--unit=warren-movement-{uid}-{}-{number}", std::process::id());
     let options = ["--scope", "--quiet", "--collect", &slice, &unit, "--", &program];
     Ok((Path::new("systemd-run"), options.map(str::to_owned).to_vec()))
 }

@@ -331,8 +331,8 @@ fn an_xfs_that_one_workflow_copies_is_given_to_the_next_workflow_after_the_copie
     }
 }
 
-#[test]
-fn teardown_keeps_persistent_storage_mounted_until_its_running_copy_has_ended() {
+/// Returns a site on which the workflow `w` copies to persistent storage.
+fn site_with_running_copy() -> Site {
     let mut site = Site::with_lustre(1);
     site.keep("gfs2", "kept", &["c1"]);
     site.request_setup("w", &directives(&[KEPT, TO_KEPT]), &["c1"]);
@@ -340,6 +340,12 @@ fn teardown_keeps_persistent_storage_mounted_until_its_running_copy_has_ended() 
     site.errors.insert("NnfDataMovement".to_owned(), running);
     site.request_state("w", "DataIn");
     site.settle();
+    site
+}
+
+#[test]
+fn teardown_keeps_persistent_storage_mounted_until_its_running_copy_has_ended() {
+    let mut site = site_with_running_copy();
     assert_eq!(nodes_with_mount(&site, "w-0"), ["r"]);
     // `check_movements` panics if a change unmounts the storage under the copy.
     go_to(&mut site, "Teardown");
@@ -371,13 +377,7 @@ fn a_profile_names_the_directories_of_results_after_computes_or_leaves_out_a_sin
 
 #[test]
 fn a_running_copy_keeps_persistent_storage_mounted_when_its_global_lustre_disappears() {
-    let mut site = Site::with_lustre(1);
-    site.keep("gfs2", "kept", &["c1"]);
-    site.request_setup("w", &directives(&[KEPT, TO_KEPT]), &["c1"]);
-    let running = json!({"state": "Running", "commandStatus": {"progress": 1}});
-    site.errors.insert("NnfDataMovement".to_owned(), running);
-    site.request_state("w", "DataIn");
-    site.settle();
+    let mut site = site_with_running_copy();
     site.delete(&at("LustreFileSystem", "default", "global"));
     site.settle();
     assert_eq!(nodes_with_mount(&site, "w-0"), ["r"]);

@@ -18,8 +18,11 @@ const FILES: usize = 4;
 /// directories that they have open. This reads only /proc: no file system that hangs is touched.
 /// Leaves out files beneath `hidden`.
 pub(crate) fn group(group: Pid, hidden: &Path) -> String {
-    let members = all_processes().into_iter().flatten().flatten();
-    let members = members.filter(|process| is_member(process, group));
+    let all = match all_processes() {
+        Ok(all) => all,
+        Err(error) => return format!("the processes of group {group} cannot be listed: {error}"),
+    };
+    let members = all.flatten().filter(|process| is_member(process, group));
     members.map(|process| describe(&process, hidden)).collect::<Vec<_>>().join("; ")
 }
 
