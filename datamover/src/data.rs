@@ -16,6 +16,8 @@ const CHUNK: u64 = 4 << 20;
 const BUFFER: usize = 1 << 20;
 /// Maximum size of files that are copied by read(2) and write(2): for them, copy_file_range(2) costs more.
 const TINY: u64 = 64 << 10;
+/// Bytes of the smallest hole that is made where the source's file system does not tell its holes, such as NFS 3 or 9p.
+const PAGE: usize = 4 << 10;
 
 /// Why data was not copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +28,16 @@ pub(crate) enum Fault {
     Over,
 }
 
-/// A source file and its copy.
+/// Bytes that one call copied.
+#[derive(Clone, Copy, Debug)]
+struct Copied {
+    /// Holes included.
+    length: u64,
+    /// Holes not included.
+    data: u64,
+}
+
+/// A source file and its copy, whose size has been set if the source has holes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pair<'a> {
     pub(crate) source: &'a File,
@@ -98,11 +109,11 @@ impl Pair<'_> {
             let length = (to - at).min(CHUNK);
             mover.throttle.take(length, || mover.is_over());
             let copied = self.copy_chunk(mover, buffer, at, length)?;
-            if copied == 0 {
+            if copied.length == 0 {
                 return Ok(());
             }
-            mover.counters.bytes.fetch_add(copied, Relaxed);
-            at += copied;
+            mover.counters.bytes.fetch_add(copied.data, Relaxed);
+            at += copied.length;
         }
         Ok(())
     }
@@ -113,13 +124,15 @@ impl Pair<'_> {
         buffer: &mut Vec<u8>,
         at: u64,
         length: u64,
-    ) -> Result<u64, Fault> {
+    ) -> Result<Copied, Fault> {
         let is_tiny = self.stat.st_size.cast_unsigned() <= TINY;
         if !is_tiny && mover.copies_ranges.load(Relaxed) {
             let (mut from, mut to) = (at, at);
             let wanted = usize::try_from(length).unwrap_or(usize::MAX);
             match copy_file_range(self.source, Some(&mut from), self.copy, Some(&mut to), wanted) {
-                Ok(copied) if copied > 0 => return Ok(copied as u64),
+                Ok(copied) if copied > 0 => {
+                    return Ok(Copied { length: copied as u64, data: copied as u64 });
+                }
                 // 0 bytes: the end of the file, or a file system such as procfs that copies nothing though there is
                 // data.
                 Ok(_) => {}
@@ -136,7 +149,7 @@ impl Pair<'_> {
         self.read_and_write(buffer, at, length)
     }
 
-    fn read_and_write(&self, buffer: &mut Vec<u8>, at: u64, length: u64) -> Result<u64, Fault> {
+    fn read_and_write(&self, buffer: &mut Vec<u8>, at: u64, length: u64) -> Result<Copied, Fault> {
         let length = usize::try_from(length).unwrap_or(BUFFER).min(BUFFER);
         if buffer.len() < length {
             buffer.resize(length, 0);
@@ -147,10 +160,36 @@ impl Pair<'_> {
                 read => break read.map_err(|error| Fault::Read(errno_of(&error)))?,
             }
         };
-        let written = self.copy.write_all_at(&buffer[..read], at);
-        written.map_err(|error| Fault::Write(errno_of(&error)))?;
-        Ok(read as u64)
+        let data = self.write(&buffer[..read], at)?;
+        Ok(Copied { length: read as u64, data })
     }
+
+    /// Writes bytes of the source to its copy, and leaves out the zeros of a source with holes. Returns how many bytes
+    /// were written.
+    fn write(&self, bytes: &[u8], at: u64) -> Result<u64, Fault> {
+        let runs = if has_holes(self.stat) { runs_of_data(bytes) } else { vec![(0, bytes.len())] };
+        let mut written = 0;
+        for (begin, end) in runs {
+            let result = self.copy.write_all_at(&bytes[begin..end], at + begin as u64);
+            result.map_err(|error| Fault::Write(errno_of(&error)))?;
+            written += (end - begin) as u64;
+        }
+        Ok(written)
+    }
+}
+
+/// Returns where the bytes are not zero: begin and end of each run of pages with data.
+fn runs_of_data(bytes: &[u8]) -> Vec<(usize, usize)> {
+    let mut runs: Vec<(usize, usize)> = Vec::new();
+    for (page, begin) in bytes.chunks(PAGE).zip((0..).step_by(PAGE)) {
+        let end = begin + page.len();
+        match runs.last_mut() {
+            _ if page.iter().all(|byte| *byte == 0) => {}
+            Some(run) if run.1 == begin => run.1 = end,
+            _ => runs.push((begin, end)),
+        }
+    }
+    runs
 }
 
 /// Whether fewer blocks are allocated than the size needs.
@@ -169,4 +208,28 @@ fn allocated(stat: &Stat) -> u64 {
 
 pub(crate) fn errno_of(error: &std::io::Error) -> Errno {
     Errno::from_io_error(error).unwrap_or(Errno::IO)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_of_zeros_are_no_data() {
+        let bytes = |pages: &[u8]| -> Vec<u8> {
+            pages.iter().flat_map(|byte| std::iter::repeat_n(*byte, PAGE)).collect()
+        };
+        let mut mixed = bytes(&[0, 1, 1, 0, 0, 1]);
+        mixed.extend([0, 0, 7]);
+        let cases: [(_, &[(usize, usize)]); 5] = [
+            (Vec::new(), &[]),
+            (bytes(&[0, 0]), &[]),
+            (vec![0; 100], &[]),
+            (bytes(&[1, 2]), &[(0, 2 * PAGE)]),
+            (mixed, &[(PAGE, 3 * PAGE), (5 * PAGE, 6 * PAGE + 3)]),
+        ];
+        for (bytes, runs) in cases {
+            assert_eq!(runs_of_data(&bytes), runs);
+        }
+    }
 }

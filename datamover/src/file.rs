@@ -8,14 +8,14 @@ use std::{
 
 use rustix::{
     fs::{
-        AtFlags, FileType, Mode, OFlags, Stat, fchmod, fstat, futimens, linkat, openat, renameat,
-        statat, unlinkat,
+        AtFlags, FileType, Mode, OFlags, Stat, fchmod, fstat, ftruncate, futimens, linkat, openat,
+        renameat, statat, unlinkat,
     },
     io::{Errno, Result},
 };
 
 use crate::{
-    data::{Fault, Pair, bytes_of_data},
+    data::{Fault, Pair, bytes_of_data, has_holes},
     folder::Folder,
     large,
     links::{self, Action, Name},
@@ -109,7 +109,11 @@ fn copy_small(mover: &Arc<Mover>, worker: &mut Worker, file: &Opened) {
         .map_err(Fault::Write)
         .and_then(|copy| {
             let pair = Pair { source: &file.source, copy: &copy, stat: &file.stat };
-            pair.copy(mover, &mut worker.buffer, 0, file.stat.st_size.cast_unsigned())?;
+            let size = file.stat.st_size.cast_unsigned();
+            if has_holes(&file.stat) {
+                ftruncate(&copy, size).map_err(Fault::Write)?;
+            }
+            pair.copy(mover, &mut worker.buffer, 0, size)?;
             put_in_place(mover, file, &copy, &temporary).map_err(Fault::Write)
         });
     if let Err(fault) = copied {

@@ -37,6 +37,11 @@ pub(crate) fn plant(root: &Path) {
         sparse.seek(SeekFrom::Start(at)).unwrap();
         sparse.write_all(b"end").unwrap();
     }
+    for (name, data) in [("only a hole", 0..0), ("a hole at the end", 0..9)] {
+        file(name.as_bytes(), &vec![1; data.len()]);
+        let holed = File::options().write(true).open(root.join(name)).unwrap();
+        holed.set_len(1 << 20).unwrap();
+    }
     let noise: Vec<u8> = std::iter::repeat_with(|| fastrand::u8(..)).take((5 << 20) + 17).collect();
     file(b"large", &noise);
     fs::hard_link(root.join("large"), root.join("deep/large too")).unwrap();
