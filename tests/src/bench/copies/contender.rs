@@ -38,7 +38,7 @@ pub(super) struct Copied {
 const OTHERS: [(&str, &[&str]); 4] = [
     ("cp", &["-a"]),
     ("rsync", &["-a", "--sparse", "--inplace"]),
-    ("fpsync", &["-n", "2", "-o", "-a --sparse"]),
+    ("fpsync", &["-n", "2", "-o", "-lptgoD --sparse"]),
     ("rcp", &["--preserve"]),
 ];
 
