@@ -18,7 +18,11 @@ use self::{
     contender::{Contender, Copied},
     source::Source,
 };
-use super::{Row, life::median, row::say};
+use super::{
+    Row,
+    life::median,
+    row::{print, say},
+};
 use crate::program::command;
 
 /// Number of copies of each source by each program.
@@ -78,7 +82,10 @@ pub fn measure(directory: &Path) -> anyhow::Result<Vec<Row>> {
     for source in Source::ALL {
         say(&format!("{}, {ROUNDS} times by each of {} programs", source.name(), contenders.len()));
         let path = source.plant(&disk.root)?;
-        rows.extend(compare(&disk, &contenders, source, &path)?);
+        let of_source = compare(&disk, &contenders, source, &path)?;
+        // Shown at once as well, because the whole comparison takes half an hour.
+        print(&of_source);
+        rows.extend(of_source);
         trees::remove(&path).or_else(|_| fs::remove_file(&path)).context("remove the source")?;
     }
     Ok(rows)

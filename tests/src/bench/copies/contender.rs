@@ -39,7 +39,7 @@ const OTHERS: [(&str, &[&str]); 4] = [
     ("cp", &["-a"]),
     ("rsync", &["-a", "--sparse", "--inplace"]),
     ("fpsync", &["-n", "2", "-o", "-lptgoD --sparse"]),
-    ("rcp", &["--preserve"]),
+    ("rcp", &["--preserve-settings=all"]),
 ];
 
 impl Contender {
