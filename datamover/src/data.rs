@@ -1,10 +1,10 @@
-//! Copies the data of a file. Holes stay holes, and the kernel copies (copy_file_range(2)) where the file systems allow
-//! it.
+//! Copies the data of a file. Holes stay holes, and the kernel shares the blocks (FICLONE, ioctl_ficlone(2)) or copies
+//! (copy_file_range(2)) where the file systems allow it.
 
 use std::{fs::File, os::unix::fs::FileExt, sync::atomic::Ordering::Relaxed};
 
 use rustix::{
-    fs::{SeekFrom, Stat, copy_file_range, seek},
+    fs::{SeekFrom, Stat, copy_file_range, ioctl_ficlone, seek},
     io::Errno,
 };
 
@@ -47,6 +47,30 @@ pub(crate) struct Pair<'a> {
 }
 
 impl Pair<'_> {
+    /// Makes the copy share all blocks of the source. Returns `false`, and changes nothing, where the file systems
+    /// cannot share blocks.
+    pub(crate) fn share_blocks(&self, mover: &Mover) -> Result<bool, Fault> {
+        let bytes = bytes_of_data(self.stat);
+        if bytes == 0 || !mover.shares_blocks.load(Relaxed) {
+            return Ok(false);
+        }
+        mover.throttle.take(bytes, || mover.is_over());
+        if mover.is_over() {
+            return Err(Fault::Over);
+        }
+        match ioctl_ficlone(self.copy, self.source) {
+            Ok(()) => {
+                mover.counters.bytes.fetch_add(bytes, Relaxed);
+                Ok(true)
+            }
+            Err(errno @ (Errno::NOSPC | Errno::DQUOT)) => Err(Fault::Write(errno)),
+            Err(_) => {
+                mover.shares_blocks.store(false, Relaxed);
+                Ok(false)
+            }
+        }
+    }
+
     /// Copies the data between two offsets. Stops at the end of a source that became shorter.
     pub(crate) fn copy(
         &self,

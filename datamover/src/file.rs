@@ -109,11 +109,13 @@ fn copy_small(mover: &Arc<Mover>, worker: &mut Worker, file: &Opened) {
         .map_err(Fault::Write)
         .and_then(|copy| {
             let pair = Pair { source: &file.source, copy: &copy, stat: &file.stat };
-            let size = file.stat.st_size.cast_unsigned();
-            if has_holes(&file.stat) {
-                ftruncate(&copy, size).map_err(Fault::Write)?;
+            if !pair.share_blocks(mover)? {
+                let size = file.stat.st_size.cast_unsigned();
+                if has_holes(&file.stat) {
+                    ftruncate(&copy, size).map_err(Fault::Write)?;
+                }
+                pair.copy(mover, &mut worker.buffer, 0, size)?;
             }
-            pair.copy(mover, &mut worker.buffer, 0, size)?;
             put_in_place(mover, file, &copy, &temporary).map_err(Fault::Write)
         });
     if let Err(fault) = copied {

@@ -36,6 +36,8 @@ pub(crate) struct Mover {
     /// Whether copy_file_range(2) works from this source to this destination; true until a call fails.
     pub(crate) copies_ranges: AtomicBool,
     pub(crate) is_within_one_file_system: bool,
+    /// Whether files of the destination can share blocks with files of the source; true until a call fails.
+    pub(crate) shares_blocks: AtomicBool,
     is_over: AtomicBool,
     end: OnceLock<Outcome>,
     /// Serializes threads that run out of space: the first computes the missing bytes for the message.
@@ -75,6 +77,7 @@ impl Mover {
             threads: Threads::default(),
             copies_ranges: AtomicBool::new(true),
             is_within_one_file_system: false,
+            shares_blocks: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
             end: OnceLock::new(),
             space: Mutex::new(()),

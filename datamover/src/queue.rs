@@ -40,6 +40,11 @@ struct State {
 }
 
 impl Queue {
+    /// Returns whether at least this many entries wait.
+    pub(crate) fn has(&self, entries: usize) -> bool {
+        self.lock().work.len() >= entries
+    }
+
     /// Adds work, or returns it as an error when the queue is full.
     pub(crate) fn push(&self, work: Work) -> Result<(), Work> {
         let mut state = self.lock();

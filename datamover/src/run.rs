@@ -106,6 +106,7 @@ fn begin(order: Order) -> Result<(Arc<Mover>, File), String> {
     let is_within = is_within.is_some_and(|(source, root)| source.st_dev == root.st_dev);
     let mut mover = Mover::new(order, root, failures, journal, resume);
     mover.is_within_one_file_system = is_within;
+    mover.shares_blocks = is_within.into();
     Ok((Arc::new(mover), source))
 }
 

@@ -38,7 +38,10 @@ pub(crate) fn count(mover: &Arc<Mover>, source: &Source) {
         let _ = done.send(());
     };
     let started = thread::Builder::new().name("count".to_owned()).spawn(count);
-    if started.is_ok() && counted.recv_timeout(COUNT_PATIENCE).is_ok() {
+    if !mover.is_within_one_file_system
+        && started.is_ok()
+        && counted.recv_timeout(COUNT_PATIENCE).is_ok()
+    {
         check_space(mover);
     }
 }

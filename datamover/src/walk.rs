@@ -109,8 +109,16 @@ fn queue_files(
     files: &mut Vec<CString>,
 ) {
     let files = std::mem::take(files);
-    if !files.is_empty() {
-        queue_or_perform(mover, worker, Work::Files(folder.clone(), files));
+    if files.is_empty() {
+        return;
+    }
+    let work = Work::Files(folder.clone(), files);
+    // Threads that create files in one directory wait for each other, so this thread copies the files itself as long as
+    // the other threads have work elsewhere.
+    if mover.queue.has(mover.order.threads.into()) {
+        perform(mover, worker, work);
+    } else {
+        queue_or_perform(mover, worker, work);
     }
 }
 

@@ -1,5 +1,5 @@
-//! Measures `datamover` beside the copying programs that a person would use instead, on one XFS. The page cache is
-//! empty before each copy, and a copy counts as done when it is on stable storage.
+//! Measures `datamover` beside the copying programs that a person would use instead, within one XFS and from one XFS to
+//! another. The page cache is empty before each copy, and a copy counts as done when it is on stable storage.
 
 mod contender;
 mod source;
@@ -28,16 +28,16 @@ use crate::program::command;
 /// Number of copies of each source by each program.
 const ROUNDS: usize = 3;
 
-/// The file system on which all copies are made.
+/// An XFS on a loop device.
 #[derive(Debug)]
 struct Disk {
     root: PathBuf,
 }
 
 impl Disk {
-    /// Makes an XFS on a loop device beneath a directory.
-    fn new(directory: &Path) -> anyhow::Result<Self> {
-        let (image, root) = (directory.join("copies.image"), directory.join("copies"));
+    /// Makes the XFS beneath a directory.
+    fn new(directory: &Path, name: &str) -> anyhow::Result<Self> {
+        let (image, root) = (directory.join(format!("{name}.image")), directory.join(name));
         fs::create_dir_all(&root).context("make a mount point")?;
         fs::File::create(&image)?.set_len(source::NEEDED)?;
         must("mkfs.xfs", &["-q", text(&image)?])?;
@@ -45,7 +45,8 @@ impl Disk {
         Ok(Self { root })
     }
 
-    /// Returns the seconds of one copy, and the peak of the copying process's memory. Removes the copy.
+    /// Returns the seconds of one copy to this file system, and the peak of the copying process's memory. Removes the
+    /// copy.
     fn time(&self, contender: &Contender, source: &Path) -> anyhow::Result<(f64, Option<u64>)> {
         let target = self.root.join("target");
         fs::create_dir(&target).context("make the target")?;
@@ -76,16 +77,19 @@ impl Drop for Disk {
 /// When a program is missing or a copy fails.
 pub fn measure(directory: &Path) -> anyhow::Result<Vec<Row>> {
     fs::create_dir_all(directory).context("make the directory")?;
-    let disk = Disk::new(directory)?;
+    let (disk, other) = (Disk::new(directory, "copies")?, Disk::new(directory, "other")?);
     let contenders = Contender::installed(&directory.join("state"))?;
     let mut rows = Vec::new();
     for source in Source::ALL {
         say(&format!("{}, {ROUNDS} times by each of {} programs", source.name(), contenders.len()));
         let path = source.plant(&disk.root)?;
-        let of_source = compare(&disk, &contenders, source, &path)?;
-        // Shown at once as well, because the whole comparison takes half an hour.
-        print(&of_source);
-        rows.extend(of_source);
+        for (target, place) in [(&disk, "within one XFS"), (&other, "to another XFS")] {
+            let what = format!("{} {place}", source.name());
+            let of_source = compare(target, &contenders, &what, &path)?;
+            // Printed at once as well, because the whole comparison takes half an hour.
+            print(&of_source);
+            rows.extend(of_source);
+        }
         trees::remove(&path).or_else(|_| fs::remove_file(&path)).context("remove the source")?;
     }
     Ok(rows)
@@ -95,7 +99,7 @@ pub fn measure(directory: &Path) -> anyhow::Result<Vec<Row>> {
 fn compare(
     disk: &Disk,
     contenders: &[Contender],
-    source: Source,
+    what: &str,
     path: &Path,
 ) -> anyhow::Result<Vec<Row>> {
     let mut seconds = vec![Vec::new(); contenders.len()];
@@ -111,17 +115,14 @@ fn compare(
     let medians: Vec<f64> = seconds.iter_mut().map(|seconds| median(seconds)).collect();
     let ours = medians.first().copied().context("datamover was measured")?;
     let others = contenders.iter().zip(&medians).skip(1);
-    let what = format!("copy of {}, median", source.name());
     let mut rows: Vec<_> =
-        others.map(|(other, median)| Row::ratio(&what, ours, other.name(), *median, "s")).collect();
+        others.map(|(other, median)| Row::ratio(what, ours, other.name(), *median, "s")).collect();
     #[expect(clippy::cast_precision_loss, reason = "people read three digits")]
-    rows.push(Row::ratio(
-        "peak memory of datamover meanwhile",
-        resident as f64 / 1024.0,
-        "aim",
-        64.0,
-        "MiB",
-    ));
+    let resident = resident as f64 / 1024.0;
+    // A copy that ends before its first report leaves no figure.
+    if resident > 0.0 {
+        rows.push(Row::ratio("peak memory of datamover meanwhile", resident, "aim", 64.0, "MiB"));
+    }
     Ok(rows)
 }
 
