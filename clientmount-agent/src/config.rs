@@ -6,23 +6,21 @@ use std::{
     time::Duration,
 };
 
-use apiclient::{Address, Credentials};
-use clap::{CommandFactory, FromArgMatches, Parser};
-use daemon::{LogArgs, ZapArgs, translate};
-use help::{help_on_a_screen, short_help};
-use storage::{
-    desired::{AllowedRoots, MountPointError},
-    linux::{DriveConfig, LinuxConfig},
-};
-use thiserror::Error;
-
-use crate::kubernetes::{Choice, FlagSources, KubernetesArgs, UpstreamError, api_upstream};
 use agent::{
     coordinator::{AddressError, CertificateArgs, CoordinatorAddress},
     node::{DeadlineArgs, NodeArgs, NodeNameError},
     site::{Side, Site},
     volumes::Volumes,
 };
+use apiclient::{Address, Credentials};
+use clap::{CommandFactory, FromArgMatches, Parser};
+use daemon::{LogArgs, ZapArgs, translate};
+use help::{help_on_a_screen, short_help};
+use storage::desired::{AllowedRoots, MountPointError};
+use storage_linux::{DriveConfig, LinuxConfig};
+use thiserror::Error;
+
+use crate::kubernetes::{Choice, FlagSources, KubernetesArgs, UpstreamError, api_upstream};
 
 /// The flags that `--help` shows.
 const COMMON: [&str; 8] =

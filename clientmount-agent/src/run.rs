@@ -2,13 +2,21 @@
 
 use std::sync::Arc;
 
+use agent::{
+    coordinator::CertificateError,
+    hello::{HelloError, hello},
+    link::{self, LinkEvent},
+    outbox::Outbox,
+    records::{MountRecords, RecordError},
+};
 use apiclient::{ConnectError, connect_with};
 use daemon::{
     End, ListenError, Listening, Signals, inherit_or_listen, notify_ready, notify_stopping, vital,
 };
 use futures::future::OptionFuture;
 use proto::v1::Role;
-use storage::{Converger, LinuxHost, desired::NodeName, linux::LinuxHostError};
+use storage::{Converger, desired::NodeName};
+use storage_linux::{LinuxHost, LinuxHostError};
 use thiserror::Error;
 use tokio::{sync::mpsc, task::JoinHandle};
 
@@ -21,13 +29,6 @@ use crate::{
     job::Shared,
     serve::{NodeService, serve},
     view::View,
-};
-use agent::{
-    coordinator::CertificateError,
-    hello::{HelloError, hello},
-    link::{self, LinkEvent},
-    outbox::Outbox,
-    records::{MountRecords, RecordError},
 };
 
 /// Why the agent cannot start.

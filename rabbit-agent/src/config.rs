@@ -3,8 +3,6 @@
 mod args;
 mod check;
 
-pub use args::Args;
-
 use std::path::PathBuf;
 
 use agent::{
@@ -13,10 +11,9 @@ use agent::{
     site::Site,
 };
 use apiclient::Address;
-use storage::{
-    desired::{MountPointError, SpreadError},
-    linux::LinuxConfig,
-};
+pub use args::Args;
+use storage::desired::{MountPointError, SpreadError};
+use storage_linux::LinuxConfig;
 use thiserror::Error;
 
 use crate::{

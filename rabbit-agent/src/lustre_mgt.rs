@@ -21,6 +21,7 @@
 pub mod args;
 mod config_map;
 mod error;
+mod mgs;
 pub mod plan;
 mod reconcile;
 

@@ -17,10 +17,8 @@ use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use kube::Client;
 use packages::JobPackages;
 use proto::v1::Role;
-use storage::{
-    Converger, Host, LinuxHost,
-    linux::{LinuxHostError, health::LinuxProbe},
-};
+use storage::{Converger, Host};
+use storage_linux::{LinuxHost, LinuxHostError, health::LinuxProbe};
 use thiserror::Error;
 use tokio::sync::{Notify, mpsc, oneshot};
 

@@ -106,7 +106,7 @@ fn the_table_of_crates_matches_cargo_metadata() -> anyhow::Result<()> {
 }
 
 #[test]
-fn storage_depends_on_no_kubernetes_grpc_or_async_runtime() -> anyhow::Result<()> {
+fn storage_does_no_io_and_knows_no_kubernetes() -> anyhow::Result<()> {
     let metadata = metadata()?;
     let packages: BTreeMap<&str, &Package> =
         metadata.packages.iter().map(|p| (p.name.as_str(), p)).collect();
@@ -116,12 +116,26 @@ fn storage_depends_on_no_kubernetes_grpc_or_async_runtime() -> anyhow::Result<()
             waiting.extend(packages.get(name).into_iter().flat_map(|p| p.dependencies()));
         }
     }
-    let forbidden =
-        ["api", "async-std", "futures", "k8s-openapi", "kube", "proto", "tokio", "tonic"];
+    let forbidden = [
+        "api",
+        "k8s-openapi",
+        "kube",
+        "libc",
+        "linux-raw-sys",
+        "nix",
+        "process",
+        "procfs",
+        "proto",
+        "rustix",
+        "sys-mount",
+        "tokio",
+        "tonic",
+        "trees",
+    ];
     let found: Vec<_> = forbidden.iter().filter(|name| dependencies.contains(**name)).collect();
     ensure!(found.is_empty(), "storage depends on {found:?}");
     ensure!(
-        dependencies.contains("nix"),
+        dependencies.contains("causes"),
         "these are not the dependencies of storage: {dependencies:?}"
     );
     Ok(())
@@ -194,16 +208,29 @@ fn plans_and_reports_do_no_io_and_read_no_clock() -> anyhow::Result<()> {
 }
 
 #[test]
+fn storage_uses_no_module_of_std_that_does_io() -> anyhow::Result<()> {
+    let effect = Regex::new(r"\bstd::(env|fs|net|os|process)\b|\b(fs|process)::\w+\(|\bunsafe\b")?;
+    let sources = production_code()?;
+    let storage: Vec<_> =
+        sources.iter().filter(|(path, _)| path.starts_with("crates/storage/src")).collect();
+    let wrong = storage.iter().filter(|(_, code)| effect.is_match(code));
+    let wrong: Vec<_> = wrong.map(|(path, _)| path).collect();
+    ensure!(wrong.is_empty(), "these do I/O: {wrong:?}");
+    ensure!(storage.len() > 50, "only {} files", storage.len());
+    Ok(())
+}
+
+#[test]
 fn only_the_named_files_start_programs() -> anyhow::Result<()> {
     ensure_only(
         r"\bprocess::(\{[^}]*\bCommand\b|Command\b)|\bfork\(",
         &[
             "clientmount-agent/src/subcommand/systemctl.rs",
-            "crates/storage/src/linux/child.rs",
-            "crates/storage/src/linux/cmd.rs",
+            "crates/process/src/child.rs",
+            "crates/process/src/cmd.rs",
             // Starts the program datamover, which runs for hours and exchanges messages with the agent; programs that
             // cmd.rs starts end within a deadline.
-            "crates/storage/src/linux/worker.rs",
+            "crates/process/src/worker.rs",
             "podhelper/src/init.rs",
             "podhelper/src/worker/rank.rs",
             "warren/src/workflow/launch.rs",
@@ -215,7 +242,7 @@ fn only_the_named_files_start_programs() -> anyhow::Result<()> {
 fn only_one_file_mounts_and_unmounts() -> anyhow::Result<()> {
     ensure_only(
         r"\bsys_mount::(\{[^}]*\bMount\b|unmount)|\bnix::mount\b|\brustix::mount\b|\blibc::u?mount",
-        &["crates/storage/src/linux/mount.rs"],
+        &["crates/storage-linux/src/mount.rs"],
     )
 }
 

@@ -3,10 +3,8 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
-use storage::{
-    desired::{NameError, NodeName},
-    linux::LustreUnmount,
-};
+use storage::desired::{NameError, NodeName};
+use storage_linux::LustreUnmount;
 use thiserror::Error;
 
 /// The node's name, and the directories beneath which objects may mount.

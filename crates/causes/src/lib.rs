@@ -1,10 +1,12 @@
-//! Texts for logs and messages: errors with their causes, and texts of users with escaped control
-//! characters and limited length.
+//! Texts for logs and messages: errors with their causes, the failure of a command, and texts of users with escaped
+//! control characters and limited length.
 
+mod command;
 mod text;
 
 use std::error::Error;
 
+pub use command::CommandError;
 pub use text::{MESSAGE, escaped, message, quoted, shortened};
 
 /// Returns the text of an error with all its causes. Skips a cause whose text is already part of the text of the error

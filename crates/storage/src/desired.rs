@@ -26,7 +26,7 @@ pub use lustre::{Dataset, LustreClient, LustreTarget, TargetLines};
 pub use mount::{Mount, MountSource, Owner, RootFile};
 pub use mount_point::{AllowedRoots, MountPoint, MountPointError};
 pub use names::{NameError, NamespaceId, NodeName, Nqn, ObjectUid};
-pub(crate) use volume::mapper_name;
+pub use volume::mapper_name;
 pub use volume::{LvmLines, Volume, VolumeLayer};
 
 use crate::observed::Attached;

@@ -7,6 +7,7 @@
 
 mod apply;
 mod drives;
+pub(crate) mod errno;
 mod files;
 mod lvm;
 mod observer;
@@ -332,7 +333,7 @@ impl Host for FakeHost {
 
     fn apply(&self, step: &Step) -> Result<(), StepError> {
         let fault = self.take_fault();
-        let injected = || refused("injected", step, libc::EIO);
+        let injected = || refused("injected", step, errno::EIO);
         match fault {
             Some(Fault::Before) => return Err(injected()),
             Some(Fault::Halfway) => {

@@ -23,28 +23,6 @@
 //!   path stays, and does not matter unless it covers one of Warren's mounts: then the unit is rejected.
 //! * For each group of units ([`Desired::group`]), one call converges at a time; any number of groups converge in
 //!   parallel.
-//! * An observation of a real node returns within twice [`linux::LinuxConfig::mount_deadline`], or fails and names the
-//!   place in the kernel where it hangs. A dead device or server therefore delays only the unit that uses it. Mounts
-//!   are read with `AT_STATX_DONT_SYNC` (statx(2)), so that a mount whose server does not answer can be observed and
-//!   unmounted.
-//!
-//! # Tasks that only one module may do
-//! * Only `linux::cmd` and `linux::worker` start programs, only `linux::child` forks, and only `linux::mount` mounts
-//!   and unmounts.
-//! * `linux::hung` alone describes what hangs: each process, its place in the kernel, and the DLM locks that this node
-//!   was not granted.
-//!
-//! # Caveats
-//! * An observation that hangs blocks one thread until the kernel returns; until then the same unit is not observed
-//!   again. A process with such a thread cannot end entirely, not even by SIGKILL.
-//! * mount(2), umount(2), chown(2), wiping and detaching run in a child process with a deadline, and commands in a
-//!   process group with a deadline. The reads between these calls are local and have no deadline: openat2(2) beneath
-//!   the root, reads of the mount table, and the read of a device after its mkfs. A step that walks to a mount point of
-//!   Warren's waits for a server only if another program has mounted NFS or 9p on that path.
-//! * When an agent is killed, the kernel kills the program that the agent started, but not the children of that
-//!   program. If a site's line has several commands, one of them may still run while the next agent runs the line
-//!   again, unless the service manager ends the whole control group.
-//!
 //! # Assumptions
 //! The caller runs as root, in the mount namespace whose mounts it means to change, and on a thread that may block.
 
@@ -55,8 +33,7 @@ pub mod execute;
 pub mod fake;
 pub mod health;
 pub mod host;
-pub mod linux;
-mod observe;
+pub mod observe;
 pub mod observed;
 mod panicked;
 pub mod plan;
@@ -66,7 +43,6 @@ pub mod template;
 pub use converge::{ConvergeError, Converged, Converger};
 pub use desired::Desired;
 pub use host::Host;
-pub use linux::LinuxHost;
 pub use observed::Observed;
 pub use panicked::{Panicked, caught};
 pub use plan::{Rejection, plan};

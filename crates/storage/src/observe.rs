@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// The observations that an implementation of [`Host`](crate::Host) offers. Each method reads one part of the node.
-pub(crate) trait Observer {
+pub trait Observer {
     /// Reads the drives, the namespaces, and the space of the file system beneath file-backed drives; all other fields
     /// of the result stay empty.
     fn inventory(&self) -> Result<Observed, ObserveError>;
@@ -73,10 +73,7 @@ pub(crate) trait Observer {
     fn hook_ran(&self, id: &HookId) -> Result<bool, ObserveError>;
 }
 
-pub(crate) fn observe(
-    observer: &impl Observer,
-    desired: &Desired,
-) -> Result<Observed, ObserveError> {
+pub fn observe(observer: &impl Observer, desired: &Desired) -> Result<Observed, ObserveError> {
     match desired {
         Desired::Allocated(_)
         | Desired::Adopted(_)

@@ -13,7 +13,7 @@ pub use attached::Attached;
 pub use group::{Mapping, OwnGroup, owner_of_group};
 pub use holders::{Holders, Use};
 pub use link::{LinkEnd, LinkState, Pair, PortLink};
-pub(crate) use lvm_report::is_part_of;
+pub use lvm_report::is_part_of;
 pub use lvm_report::{
     LogicalVolume, LvmReport, Membership, Percent, PhysicalVolume, VolumeGroup, WARRENS,
 };
@@ -82,7 +82,7 @@ impl Observed {
         self.replaced.contains(drive)
     }
 
-    pub(crate) fn of_allocation(&self, id: AllocationId) -> impl Iterator<Item = &Namespace> {
+    pub fn of_allocation(&self, id: AllocationId) -> impl Iterator<Item = &Namespace> {
         self.namespaces.iter().filter(move |namespace| namespace.owner.allocation() == Some(id))
     }
 
@@ -120,7 +120,7 @@ pub struct Drive {
 
 impl Drive {
     /// Returns a drive with this NQN, about which nothing else is known.
-    pub(crate) fn with_nqn(nqn: Nqn) -> Self {
+    pub fn with_nqn(nqn: Nqn) -> Self {
         Self {
             nqn,
             serial: String::new(),

@@ -6,10 +6,8 @@ use agent::{
     site::{IndexRoot, Side, Site},
     volumes::Volumes,
 };
-use storage::{
-    desired::{AllowedRoots, NodeName, Spread, SpreadError},
-    linux::{DriveConfig, LinuxConfig},
-};
+use storage::desired::{AllowedRoots, NodeName, Spread, SpreadError};
+use storage_linux::{DriveConfig, LinuxConfig};
 
 use super::{Args, Config, ConfigError, Rabbit, args::is_set};
 use crate::{block_storage::desired::AllocationPolicy, node_storage::desired::TemporaryRoot};

@@ -2,7 +2,8 @@
 
 use std::{fmt, io, path::PathBuf};
 
-use storage::{desired::ObjectUid, host::CommandError};
+use causes::CommandError;
+use storage::desired::ObjectUid;
 use thiserror::Error;
 
 use super::{

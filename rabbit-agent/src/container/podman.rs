@@ -9,11 +9,8 @@ use std::{
     time::Duration,
 };
 
-use storage::{
-    desired::ObjectUid,
-    linux::{devices_beneath, kind_at, podman::Podman},
-    observed::DeviceNumber,
-};
+use storage::{desired::ObjectUid, observed::DeviceNumber};
+use storage_linux::{devices_beneath, kind_at};
 
 use super::{
     args::ContainerConfig,
@@ -27,8 +24,9 @@ use super::{
 
 mod files;
 mod network;
+mod program;
 
-use self::network::is_connected;
+use self::{network::is_connected, program::Podman};
 
 /// Runs the containers of a rabbit with podman.
 #[derive(Debug)]

@@ -7,9 +7,11 @@
 
 use std::{fs, sync::Arc, time::Duration};
 
-use daemon::chain;
+use causes::CommandError;
+use daemon::{blocking, chain};
 use k8s_openapi::jiff::Timestamp;
-use storage::{desired::NodeName, linux::dlm};
+use process::Cmd;
+use storage::desired::NodeName;
 use thiserror::Error;
 
 use super::{
@@ -18,7 +20,6 @@ use super::{
     response::{Response, Verdict},
     spool::{Spool, SpoolError},
 };
-use daemon::blocking;
 
 /// Longest run of dlm_tool: the dlm_controld that it asks runs on this node and answers at once.
 const ACK_WITHIN: Duration = Duration::from_secs(10);
@@ -34,7 +35,7 @@ enum AckError {
     #[error("{path} has no nodeid for {node}")]
     NoNumber { path: String, node: NodeName },
     #[error(transparent)]
-    Command(#[from] storage::host::CommandError),
+    Command(#[from] CommandError),
 }
 
 /// Writes all answers, acknowledges a proved fence to DLM, and deletes the requests. Returns the requests that could
@@ -85,7 +86,7 @@ fn acknowledge(config: &FenceConfig, node: &NodeName) -> Result<(), AckError> {
         .map_err(|source| AckError::Read { path: path.clone(), source })?;
     let id = corosync::node_id(&text, node)
         .ok_or_else(|| AckError::NoNumber { path, node: node.clone() })?;
-    Ok(dlm::fence_ack(&config.dlm_tool, id, ACK_WITHIN)?)
+    Ok(fence_ack(&config.dlm_tool, id)?)
 }
 
 /// Writes the answer, and returns whether that succeeded.
@@ -144,4 +145,12 @@ pub(super) async fn finish(
         left.extend(delete(&spool, name).await);
     }
     left
+}
+
+/// Reports to dlm_controld that the cluster node `id` is fenced, so that other nodes get the locks which that node held
+/// (dlm_tool(8), `fence_ack`). `program` is the path of dlm_tool, or its name to be searched on `PATH`.
+///
+/// The tool fails when no lock manager runs, or when the lock manager is not waiting for that node to be fenced.
+fn fence_ack(program: &str, id: u32) -> Result<(), CommandError> {
+    Cmd::new([program, "fence_ack", &id.to_string()]).run(ACK_WITHIN)
 }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use clap::Args;
-use storage::linux::health::Port;
+use storage_linux::health::Port;
 
 use crate::chassis::SLOTS;
 
@@ -100,7 +100,7 @@ fn compute_link(text: &str) -> Result<(u8, Port), String> {
     const USE: &str = "use INDEX=PORT with an index from 0 to 15, e.g. 3=/sys/bus/pci/slots/7";
     let (index, port) = text.split_once('=').ok_or(USE)?;
     let index = index.parse().ok().filter(|index| *index < SLOTS).ok_or(USE)?;
-    Ok((index, port.parse().map_err(|error: storage::linux::health::PortError| error.to_string())?))
+    Ok((index, port.parse().map_err(|error: storage_linux::health::PortError| error.to_string())?))
 }
 
 #[cfg(test)]

@@ -2,9 +2,10 @@
 
 use agent::error::Failure;
 use api::Severity;
+use causes::CommandError;
 use controller::Retry;
 use daemon::chain;
-use storage::{host::CommandError, template::SiteCommandError};
+use storage::template::SiteCommandError;
 use thiserror::Error;
 
 #[derive(Debug, Error)]

@@ -13,10 +13,10 @@ use controller::{
 };
 use daemon::chain;
 use kube::{Api, ResourceExt, api::ListParams};
-use storage::{linux::mgs, template::SiteCommand};
+use storage::template::SiteCommand;
 
 use super::{
-    MgtError, config_map,
+    MgtError, config_map, mgs,
     plan::{
         Action, Published, Work, goes_with_target, plan, with_commands_run, with_error,
         without_claim,

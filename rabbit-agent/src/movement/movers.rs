@@ -11,10 +11,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use causes::CommandError;
 use k8s_openapi::jiff::Timestamp;
 use movement::order::{Change, Order, Task};
 use parking_lot::Mutex;
-use storage::{desired::ObjectUid, host::CommandError, linux::worker::Worker};
+use process::worker::Worker;
+use storage::desired::ObjectUid;
 use thiserror::Error;
 use tokio::sync::mpsc;
 

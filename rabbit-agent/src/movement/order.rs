@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use api::nnf_data_movement_profile::{NnfDataMovementProfileData, SyncDestination};
 use movement::order::{Order, Task, User};
-use storage::linux::kind_at;
+use storage_linux::kind_at;
 
 use super::{
     args::MovementConfig,

@@ -3,7 +3,8 @@
 
 use std::path::Path;
 
-use storage::{desired::ObjectUid, host::CommandError};
+use causes::CommandError;
+use storage::desired::ObjectUid;
 
 use super::args::MovementConfig;
 

@@ -13,10 +13,8 @@ use proto::v1::{
     to_node,
 };
 use rabbit_agent::{config::Config, run};
-use storage::{
-    desired::AllowedRoots,
-    linux::{DriveConfig, LinuxConfig, LustreUnmount},
-};
+use storage::desired::AllowedRoots;
+use storage_linux::{DriveConfig, LinuxConfig, LustreUnmount};
 use tokio::{net::UnixListener, sync::mpsc};
 use tokio_stream::wrappers::UnixListenerStream;
 use tonic::{Request, Response, Status, Streaming, transport::Server};

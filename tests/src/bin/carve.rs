@@ -19,11 +19,11 @@ use nix::{
     unistd::Pid,
 };
 use storage::{
-    Converger, Desired, Host, LinuxHost, Observed, Step,
+    Converger, Desired, Host, Observed, Step,
     desired::{Access, Allocation, AllocationId, AllowedRoots, Endpoint, Spread},
     host::{ObserveError, StepError},
-    linux::{DriveConfig, LinuxConfig, LustreUnmount},
 };
+use storage_linux::{DriveConfig, LinuxConfig, LinuxHost, LustreUnmount};
 use tests::lab::report::{complain, say};
 
 /// State directory with the records of allocations, the only data that a later run of this program finds.

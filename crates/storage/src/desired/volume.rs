@@ -27,7 +27,7 @@ impl Volume {
     }
 
     /// Returns the name of the volume's device in `/dev/mapper`; only a logical volume has one.
-    pub(crate) fn mapper_name(&self) -> String {
+    pub fn mapper_name(&self) -> String {
         mapper_name(&self.group, &self.logical)
     }
 
@@ -45,7 +45,7 @@ impl fmt::Display for Volume {
 
 /// Returns the name of a logical volume's device in `/dev/mapper`, `<group>-<logical>`: LVM doubles the hyphens within
 /// both names (lvm2, libdm `dm_build_dm_name`).
-pub(crate) fn mapper_name(group: &str, logical: &str) -> String {
+pub fn mapper_name(group: &str, logical: &str) -> String {
     [group, logical].map(|part| part.replace('-', "--")).join("-")
 }
 

@@ -71,7 +71,7 @@ impl Host for Picky {
                 Err(StepError::System {
                     call: "umount(2)",
                     target: target.to_string(),
-                    source: io::Error::from_raw_os_error(libc::EBUSY),
+                    source: io::Error::from_raw_os_error(crate::fake::errno::EBUSY),
                 })
             }
             _ => Ok(()),
@@ -143,7 +143,7 @@ fn the_error_of_a_failed_command_quotes_its_line_once() {
         },
         line: "touch /flag".to_owned(),
     };
-    let failed = crate::host::CommandError::Failed {
+    let failed = causes::CommandError::Failed {
         command: "touch /flag".to_owned(),
         status: "exit status: 1".to_owned(),
         stderr: "no".to_owned(),
@@ -171,7 +171,7 @@ impl Host for Meeting {
             text if text.ends_with("drive-3:1") => Err(StepError::System {
                 call: "erase",
                 target: text,
-                source: io::Error::from_raw_os_error(libc::EIO),
+                source: io::Error::from_raw_os_error(crate::fake::errno::EIO),
             }),
             _ => Ok(()),
         }

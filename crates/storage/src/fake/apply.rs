@@ -8,6 +8,7 @@ use super::{FakeHost, refused};
 use crate::{
     Step,
     desired::{FileSystemKind, HookId, HookScope},
+    fake::errno,
     host::StepError,
     observed::{DeviceName, NamespaceOwner, Signature},
     step::{Mountable, ZfsAction},
@@ -27,7 +28,7 @@ impl FakeHost {
             }
             Step::ForgetNamespace { id, allocation } => self.drives().forget(id, *allocation),
             Step::DeleteNamespace { id, .. } | Step::Detach { id, .. } if self.is_mapped(id) => {
-                Err(refused("open", id, libc::EBUSY))
+                Err(refused("open", id, errno::EBUSY))
             }
             Step::DeleteNamespace { id, allocation } => self.delete_namespace(id, *allocation),
             Step::Attach { id, endpoint, node } => self.drives().attach(id, *endpoint, node),

@@ -12,6 +12,7 @@ use self::slot::{FakeDrive, Presence};
 use super::{FakeMount, refused};
 use crate::{
     desired::{AllocationId, Endpoint, NamespaceId, NodeName, Nqn},
+    fake::errno,
     host::StepError,
     observed::{
         Attached, BlockDevice, DeviceNumber, Drive, Namespace, NamespaceOwner, Observed, Pool,
@@ -125,8 +126,8 @@ impl FakeDrives {
         let drive = self.drive(nqn);
         let drive = drive.ok_or_else(|| StepError::Changed(format!("drive {nqn} is gone")))?;
         match (drive.is_here(), drive.refuses) {
-            (false, _) => Err(refused("find drive", nqn, libc::ENODEV)),
-            (true, true) => Err(refused("ask drive", nqn, libc::EIO)),
+            (false, _) => Err(refused("find drive", nqn, errno::ENODEV)),
+            (true, true) => Err(refused("ask drive", nqn, errno::EIO)),
             (true, false) => Ok(drive),
         }
     }

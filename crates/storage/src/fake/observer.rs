@@ -2,6 +2,8 @@
 
 use std::{iter, path::Path, sync::PoisonError};
 
+use causes::CommandError;
+
 use super::{FakeHost, FakeMount, Local, ROOT, files::Entry};
 use crate::{
     Observed,
@@ -9,7 +11,7 @@ use crate::{
         AllocationId, FileSystemKind, HookId, HookScope, IndexTree, LustreTarget, MountPoint,
         NamespaceId, RootFile, Volume,
     },
-    host::{CommandError, ObserveError},
+    host::ObserveError,
     observe::Observer,
     observed::{
         Activation, BlockDevice, FoundPool, Holders, LvmReport, LvmState, Mapping, MountedThing,

@@ -6,9 +6,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use causes::CommandError;
+
 use crate::{
     desired::NamespaceId,
-    host::{CommandError, StepError},
+    host::StepError,
     observed::{BlockDevice, DatasetState, FoundPool, PoolHealth, Vdev, VdevDevice, Zpool},
     step::ZfsAction,
 };

@@ -107,7 +107,7 @@ impl VolumeGroup {
 
 /// Returns whether `name` is the name of a part of the RAID, `<raid>_rimage_0` or `<raid>_rmeta_0`. LVM reserves these
 /// names (lvm(8), VALID NAMES).
-pub(crate) fn is_part_of(name: &str, raid: &str) -> bool {
+pub fn is_part_of(name: &str, raid: &str) -> bool {
     let rest = name.strip_prefix(raid);
     rest.is_some_and(|rest| rest.starts_with("_rimage_") || rest.starts_with("_rmeta_"))
 }

@@ -17,7 +17,7 @@ pub struct DeviceNumber {
 
 impl DeviceNumber {
     /// Parses `<major>:<minor>`, as sysfs and the mount table write it.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         let (major, minor) = text.split_once(':')?;
         Some(Self { major: major.parse().ok()?, minor: minor.parse().ok()? })
     }

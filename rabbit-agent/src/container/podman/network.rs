@@ -13,10 +13,12 @@
 use std::{
     fs,
     net::{IpAddr, Ipv4Addr, ToSocketAddrs},
+    time::Duration,
 };
 
+use causes::CommandError;
 use containers::mpi::network::{INTERFACE, PREFIX, address};
-use storage::linux::network::run;
+use process::Cmd;
 
 use super::{HostError, PodmanHost};
 use crate::container::step::Network;
@@ -26,6 +28,14 @@ const MTU: u32 = 1450;
 /// Name of the bridge between the pod's own device and the tunnel.
 const BRIDGE: &str = "mpi-bridge";
 const TUNNEL: &str = "mpi-out";
+
+/// Runs a command line, split at blanks; if `process` is given, in the network namespace of that process.
+fn run(process: Option<i32>, line: &str, deadline: Duration) -> Result<(), CommandError> {
+    let within = process.map(|process| format!("nsenter --net=/proc/{process}/ns/net "));
+    let line = within.unwrap_or_default() + line;
+    let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+    Cmd::with_text(words.iter(), line).run(deadline)
+}
 
 impl PodmanHost {
     /// Connects a pod to the network of its run. First deletes devices that an interrupted connect left.

@@ -7,7 +7,7 @@ use movement::{
     order::{Change, Order, Task},
     report::{Ended, Progress},
 };
-use storage::linux::worker::Worker;
+use process::worker::Worker;
 
 use super::{Owner, Snapshot};
 use crate::movement::{

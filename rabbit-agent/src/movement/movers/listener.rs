@@ -6,7 +6,8 @@ use movement::{
     order::Task,
     report::{Outcome, Report},
 };
-use storage::{desired::ObjectUid, linux::worker::Listener};
+use process::worker::Listener;
+use storage::desired::ObjectUid;
 
 use super::{
     Movers, News,

@@ -2,6 +2,7 @@
 
 use crate::{
     desired::{IndexLink, MountPoint},
+    fake::errno,
     fake::{FakeHost, files::Entry, refused},
     host::StepError,
     observed::PathState,
@@ -56,11 +57,11 @@ impl FakeHost {
         let mut local = self.local();
         let path = root.path().join(link.compute().as_str());
         if !matches!(local.walk(root), PathState::Directory { .. }) {
-            return Err(refused("link", root, libc::ENOENT));
+            return Err(refused("link", root, errno::ENOENT));
         }
         match local.files.get(&path) {
             Some(Entry::Directory | Entry::File | Entry::PlantedFile) => {
-                Err(refused("link", root, libc::EEXIST))
+                Err(refused("link", root, errno::EEXIST))
             }
             Some(Entry::Link(_) | Entry::PlantedLink(_)) | None => {
                 local.files.put(&path, Entry::Link(link.target().to_owned()));

@@ -4,6 +4,7 @@ use std::{io, path::Path};
 
 use crate::{
     desired::{FileSystemKind, MountPoint, NamespaceId, Owner, RootFile},
+    fake::errno,
     fake::{FakeHost, FakeMount, Local, ROOT, files::Entry, refused},
     host::StepError,
     observed::{DeviceNumber, Holders, MountedThing, PathState, Signature, Superblock},
@@ -27,7 +28,7 @@ impl FakeHost {
         let file = match local.files.get(&path) {
             Some(Entry::Directory) => false,
             Some(Entry::File | Entry::PlantedFile) => true,
-            Some(Entry::Link(_) | Entry::PlantedLink(_)) | None => return no(libc::ENOENT),
+            Some(Entry::Link(_) | Entry::PlantedLink(_)) | None => return no(errno::ENOENT),
         };
         let source_mount = local.mounted(Path::new(source)).cloned();
         let (thing, owner) = match source_mount {
@@ -35,7 +36,7 @@ impl FakeHost {
             None => (self.volume(&local, source, target, kind)?, ROOT),
         };
         if file != (thing.kind == FileSystemKind::Raw.as_str()) {
-            return no(libc::ENOTDIR);
+            return no(errno::ENOTDIR);
         }
         thing.namespace.iter().for_each(|id| self.drives().count_mount(id));
         local.mounts.push(FakeMount { target: path, thing, owner, file: None, foreign: false });
@@ -74,7 +75,7 @@ impl FakeHost {
             let is_served = local.imported.contains(pool) && self.pools().is_target(source);
             // A Lustre client's source is `<mgs>:/<fsname>`.
             if !source.contains(":/") && !is_served {
-                return Err(no(libc::ENODEV));
+                return Err(no(errno::ENODEV));
             }
             let (source, kind, root) = (source.to_owned(), "lustre".to_owned(), "/".to_owned());
             return Ok(MountedThing {
@@ -87,14 +88,14 @@ impl FakeHost {
             });
         }
         let (number, signature, namespace) =
-            self.carrier(local, source).ok_or_else(|| no(libc::ENOENT))?;
+            self.carrier(local, source).ok_or_else(|| no(errno::ENOENT))?;
         let superblock = match (kind, signature) {
             (FileSystemKind::Raw, _) => Superblock::Unknown,
             (_, Signature::Ours(found)) => Superblock::Ours(found),
             (_, Signature::Foreign { kind: found, .. }) if found == kind.as_str() => {
                 Superblock::Foreign
             }
-            _ => return Err(no(libc::EINVAL)),
+            _ => return Err(no(errno::EINVAL)),
         };
         Ok(MountedThing {
             device: number,
@@ -136,7 +137,7 @@ impl FakeHost {
                 call: "umount(2)",
                 target: target.to_string(),
                 holders: Holders { names, processes },
-                source: io::Error::from_raw_os_error(libc::EBUSY),
+                source: io::Error::from_raw_os_error(errno::EBUSY),
             });
         }
         let unmounted = local.mounts.remove(index);

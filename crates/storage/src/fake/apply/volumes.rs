@@ -1,10 +1,13 @@
 //! Applies steps that change volume groups, pools and file systems. The deletion of a namespace
 //! deletes its contents too.
 
+use causes::CommandError;
+
 use crate::{
     desired::{AllocationId, FileSystemId, NamespaceId},
+    fake::errno,
     fake::{FakeHost, refused},
-    host::{CommandError, StepError},
+    host::StepError,
     observed::{BlockDevice, DeviceName, DeviceNumber, Signature, VolumeDevice},
     step::{VolumeAction, ZfsAction},
 };
@@ -56,7 +59,7 @@ impl FakeHost {
     pub(super) fn remove_mapping(&self, name: &str, number: DeviceNumber) -> Result<(), StepError> {
         let mut local = self.local();
         if local.mounts.iter().any(|mount| mount.thing.device == number) {
-            return Err(refused("dmsetup remove", &name, libc::EBUSY));
+            return Err(refused("dmsetup remove", &name, errno::EBUSY));
         }
         let lvm = self.lvm();
         local.volumes.active.retain(|name| lvm.number(name) != number);
@@ -112,10 +115,10 @@ impl FakeHost {
 
     pub(super) fn wipe(&self, device: &VolumeDevice, id: FileSystemId) -> Result<(), StepError> {
         if self.is_mounted(&device.name) {
-            return Err(refused("wipe", &device.name, libc::EBUSY));
+            return Err(refused("wipe", &device.name, errno::EBUSY));
         }
         if self.begins_with(&device.name) != Signature::HalfMade(id) {
-            return Err(refused("wipe", &device.name, libc::EINVAL));
+            return Err(refused("wipe", &device.name, errno::EINVAL));
         }
         self.write(&device.name, Signature::Blank);
         Ok(())

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::{FakeDrives, FakeNamespace, slot::Presence};
 use crate::{
     desired::{AllocationId, Endpoint, NamespaceId, NodeName, Nqn},
+    fake::errno,
     fake::refused,
     host::StepError,
     observed::{NamespaceOwner, Signature},
@@ -51,7 +52,7 @@ impl FakeDrives {
             namespace.size == size && namespace.owner == NamespaceOwner::Unknown
         }) {
             Some(namespace) => (namespace.owner, namespace.members) = (owner, members),
-            None => return Err(refused("adopt namespace", id, libc::EPERM)),
+            None => return Err(refused("adopt namespace", id, errno::EPERM)),
         }
         Ok(())
     }
@@ -63,7 +64,7 @@ impl FakeDrives {
     ) -> Result<(), StepError> {
         let ours = NamespaceOwner::Ours(allocation);
         let namespace = self.namespaces.get_mut(id).filter(|namespace| namespace.owner == ours);
-        let namespace = namespace.ok_or_else(|| refused("replace namespace", id, libc::EPERM))?;
+        let namespace = namespace.ok_or_else(|| refused("replace namespace", id, errno::EPERM))?;
         namespace.owner = NamespaceOwner::Replaced(allocation);
         Ok(())
     }
@@ -76,7 +77,7 @@ impl FakeDrives {
         allocation: AllocationId,
     ) -> Result<(), StepError> {
         if self.drive(&id.subsystem).is_none_or(|drive| drive.presence != Presence::Replaced) {
-            return Err(refused("forget namespace", id, libc::EPERM));
+            return Err(refused("forget namespace", id, errno::EPERM));
         }
         let namespace = self.namespaces.get_mut(id);
         namespace
@@ -102,10 +103,10 @@ impl FakeDrives {
         let Some(namespace) = self.namespaces.get(id) else { return Ok(()) };
         self.working(&id.subsystem)?;
         if namespace.owner.allocation() != Some(allocation) {
-            return Err(refused("delete namespace", id, libc::EPERM));
+            return Err(refused("delete namespace", id, errno::EPERM));
         }
         if self.is_mounted(id) {
-            return Err(refused("delete namespace", id, libc::EBUSY));
+            return Err(refused("delete namespace", id, errno::EBUSY));
         }
         self.namespaces.remove(id);
         Ok(())
@@ -132,7 +133,7 @@ impl FakeDrives {
         let minor = self.next_minor;
         self.working(&id.subsystem)?;
         let Some(namespace) = self.namespaces.get_mut(id) else {
-            return Err(refused("attach namespace", id, libc::ENOENT));
+            return Err(refused("attach namespace", id, errno::ENOENT));
         };
         // A host at another port that was recorded under this name keeps its access and loses the name.
         for (place, known) in namespace.access.iter_mut().filter(|(_, known)| *known == node) {
@@ -153,11 +154,11 @@ impl FakeDrives {
     ) -> Result<(), StepError> {
         let mounted = self.is_mounted(id);
         let Some(namespace) = self.namespaces.get_mut(id) else {
-            return Err(refused("detach namespace", id, libc::ENOENT));
+            return Err(refused("detach namespace", id, errno::ENOENT));
         };
         let last = namespace.access.values().all(|other| other == node);
         if last && mounted {
-            return Err(refused("detach namespace", id, libc::EBUSY));
+            return Err(refused("detach namespace", id, errno::EBUSY));
         }
         namespace.access.retain(|_, other| other != node);
         if last {

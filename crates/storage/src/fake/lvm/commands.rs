@@ -2,9 +2,12 @@
 
 use std::path::Path;
 
+use causes::CommandError;
+
 use super::{Group, Logical, Name, OnDevices, OnNode};
 use crate::{
-    host::{CommandError, StepError},
+    fake::errno,
+    host::StepError,
     observed::{BlockDevice, DeviceName, Membership, Signature, VolumeDevice},
     step::VolumeAction,
 };
@@ -170,10 +173,10 @@ impl OnDevices {
 
     pub(in crate::fake) fn unmark(&mut self, device: &VolumeDevice) -> Result<(), StepError> {
         let DeviceName::Namespace(id) = &device.name else {
-            return Err(crate::fake::refused("wipe the label of", &device.name, libc::ESTALE));
+            return Err(crate::fake::refused("wipe the label of", &device.name, errno::ESTALE));
         };
         if self.physical.get(id) != Some(&Membership::Marked) {
-            return Err(crate::fake::refused("wipe the label of", id, libc::ESTALE));
+            return Err(crate::fake::refused("wipe the label of", id, errno::ESTALE));
         }
         self.physical.remove(id);
         Ok(())
