@@ -303,6 +303,37 @@ async fn movements_run_one_at_a_time_and_users_take_turns_when_the_limit_is_1() 
     );
 }
 
+/// Each object is written on its own, so that the rate holds for any number of rabbits.
+#[tokio::test]
+async fn the_progress_of_16_movements_is_written_at_most_once_in_the_interval_of_their_profile() {
+    if !tests::gate::loop_devices() {
+        return;
+    }
+    let site = Site::new();
+    plant_files(&site, 8);
+    let bench = site.bench(|config| (config.at_once, config.rate) = (16, Some(SLOW))).await;
+    let mut histories = Vec::new();
+    for number in 0..16 {
+        let name = format!("w-1-{number}");
+        let object = site.movement(&name, "/in", &format!("/{number}/"));
+        let made = bench.make::<NnfDataMovement>(RABBIT, object).await;
+        histories.push((name, bench.history(&made)));
+    }
+    for (name, history) in histories {
+        bench.until(&name, "copied", is_finished_as(Success)).await;
+        bench.delete::<NnfDataMovement>(&name).await;
+        let versions = history.await.unwrap();
+        let running = versions.iter().map(status).filter(|status| status.state == Some(Running));
+        let written: Vec<_> =
+            running.filter_map(|status| status.command_status.last_message_time).collect();
+        assert!(written.len() > 1, "{name} has no progress: {versions:?}");
+        for pair in written.windows(2) {
+            let between = pair[1].0.duration_since(pair[0].0);
+            assert!(between.as_millis() >= 1000, "{name} was written at {written:?}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_movement_as_root_becomes_invalid_and_a_movement_of_another_program_stays_unchanged() {
     if !tests::gate::loop_devices() {
