@@ -14,8 +14,8 @@ use agent::{
 };
 use apiclient::{Address, Credentials};
 use clap::{CommandFactory, FromArgMatches, Parser};
+use cli::{help_on_a_screen, short_help};
 use daemon::{LogArgs, ZapArgs, translate};
-use help::{help_on_a_screen, short_help};
 use storage::desired::{AllowedRoots, MountPointError};
 use storage_linux::{DriveConfig, LinuxConfig};
 use thiserror::Error;

@@ -2,13 +2,13 @@
 
 use std::{ffi::OsString, process::ExitCode};
 
+use cli::{Output, run_to_exit};
 use clientmount_agent::{
     config::Args,
     run::run,
     subcommand::{Subcommand, reject},
 };
 use daemon::Threads;
-use nodeclient::{Output, run_to_exit};
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();

@@ -14,9 +14,9 @@ use clap_complete::Shell;
 
 use crate::client::{CoordinatorArgs, ServerArgs};
 use crate::failure::Failure;
-use help::help_on_a_screen;
-use nodeclient::Output;
-use nodeclient::{EXIT_STATUS_HELP, Exit};
+use cli::Output;
+use cli::help_on_a_screen;
+use cli::{EXIT_STATUS_HELP, Exit};
 
 /// The end of `--help`: the first commands for a newcomer, and where to find the exit statuses.
 const FIRST_STEPS: &str = "\

@@ -14,7 +14,7 @@ use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
 use tower::service_fn;
 
 use crate::failure::Failure;
-use nodeclient::{Exit, Output, channel_over_unix, probe};
+use cli::{Exit, Output, channel_over_unix, probe};
 
 /// Address of the Kubernetes API.
 #[derive(Clone, Debug, Args)]

@@ -1,8 +1,8 @@
 //! Converts errors of the API into failures of a verb.
 
+use cli::Exit;
+pub(crate) use cli::Failure;
 use kube::Error as KubeError;
-use nodeclient::Exit;
-pub(crate) use nodeclient::Failure;
 
 /// Converts a request that the API refused or did not answer.
 pub(crate) fn from_refused(refused: &workload::Refused) -> Failure {

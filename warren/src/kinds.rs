@@ -8,7 +8,7 @@ use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject};
 
 use crate::failure::{self, Failure};
-use nodeclient::Exit;
+use cli::Exit;
 
 /// A kind of objects, with all names by which a user may call it.
 #[derive(Clone, Debug)]

@@ -1,7 +1,7 @@
 //! The command `warren`, for operators and prolog scripts.
 //!
 //! One file per verb under `verbs/`. A verb talks to the API, the coordinator or an agent through `client`, prints
-//! through `nodeclient::Output`, and ends with a `nodeclient::Exit` that scripts may rely on.
+//! through `cli::Output`, and ends with a `cli::Exit` that scripts may rely on.
 
 mod args;
 mod client;
@@ -14,7 +14,7 @@ mod workflow;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
-use nodeclient::{Output, run_to_end, run_to_exit};
+use cli::{Output, run_to_end, run_to_exit};
 
 use args::CommandLine;
 

@@ -23,8 +23,8 @@ use nodeclient::SOCKET;
 
 use crate::args::{CommandLine, Verb};
 use crate::failure::Failure;
-use nodeclient::Exit;
-use nodeclient::Output;
+use cli::Exit;
+use cli::Output;
 
 /// Runs the verb of a command line.
 pub(crate) async fn run(line: CommandLine, output: Output) -> Result<Exit, Failure> {

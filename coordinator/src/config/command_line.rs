@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 
 use clap::{Args, Parser, Subcommand};
+use cli::{help_on_a_screen, short_help};
 use daemon::{LogArgs, Threads};
-use help::{help_on_a_screen, short_help};
 use nix::unistd::User;
 
 use super::workflows::WorkflowArgs;

@@ -1,14 +1,13 @@
 //! Prints the result of a verb: a line for each mount, and for each process that keeps the mount in use;
 //! or one JSON object.
 
+use cli::Exit;
+use cli::Failure;
+use cli::Output;
 use jiff::Timestamp;
 use proto::v1::job_state::Knowledge;
 use proto::v1::{Holder, JobOutcome, JobState, MountLine};
 use serde_json::{Value, json};
-
-use crate::exit::Exit;
-use crate::failure::Failure;
-use crate::output::Output;
 
 const HEADER: [&str; 4] = ["PATH", "STATE", "SINCE", "WHY"];
 

@@ -9,13 +9,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
-use proto::v1;
-
-use crate::exit::Exit;
-use crate::failure::Failure;
-use crate::output::Output;
+use cli::Exit;
+use cli::Failure;
+use cli::Output;
 pub use job::seconds_or_units;
 use job::{AnyJob, OneJob, duration};
+use proto::v1;
 
 /// Default socket of a compute's agent.
 pub const SOCKET: &str = "/run/warren/clientmount-agent.sock";

@@ -10,8 +10,8 @@ use agent::{
 use apiclient::Address;
 use bytesize::ByteSize;
 use clap::{Arg, CommandFactory, FromArgMatches, Parser};
+use cli::{help_on_a_screen, short_help};
 use daemon::{LogArgs, ZapArgs};
-use help::{help_on_a_screen, short_help};
 
 use crate::{
     container::args::ContainerArgs,

@@ -16,8 +16,8 @@ use crate::client::ServerArgs;
 use crate::failure::{self, Failure};
 use crate::kinds::{Kind, Kinds};
 use crate::manifest::{self, Document};
-use nodeclient::Exit;
-use nodeclient::Output;
+use cli::Exit;
+use cli::Output;
 
 /// Longest time that the coordinator may take to create all namespaces of a new SystemConfiguration.
 const NAMESPACE_DEADLINE: Duration = Duration::from_secs(10);

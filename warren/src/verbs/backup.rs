@@ -12,8 +12,8 @@ use tempfile::NamedTempFile;
 
 use crate::client::ServerArgs;
 use crate::failure::{self, Failure};
-use nodeclient::Exit;
-use nodeclient::Output;
+use cli::Exit;
+use cli::Output;
 
 /// The first line of a backup.
 #[derive(Debug, Deserialize)]

@@ -3,8 +3,8 @@ use clap_complete::Shell;
 
 use crate::args::CommandLine;
 use crate::failure::Failure;
-use nodeclient::Exit;
-use nodeclient::Output;
+use cli::Exit;
+use cli::Output;
 
 pub(crate) fn run(shell: Shell, output: Output) -> Result<Exit, Failure> {
     let mut script = Vec::new();

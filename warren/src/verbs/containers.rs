@@ -19,8 +19,8 @@ use super::nodes::age;
 use crate::args::Containers;
 use crate::client::ServerArgs;
 use crate::failure::{self, Failure};
-use nodeclient::Exit;
-use nodeclient::Output;
+use cli::Exit;
+use cli::Output;
 
 const HEADER: [&str; 7] = ["WORKFLOW", "RABBIT", "ROLE", "PHASE", "RETRIES", "AGE", "WHY"];
 

@@ -11,8 +11,8 @@ use crate::client::ServerArgs;
 use crate::failure::{self, Failure};
 use crate::kinds::{Kind, Kinds};
 use crate::manifest;
-use nodeclient::Exit;
-use nodeclient::Output;
+use cli::Exit;
+use cli::Output;
 
 /// One object to delete.
 #[derive(Clone, Debug)]

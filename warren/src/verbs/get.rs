@@ -12,8 +12,8 @@ use crate::args::{Format, Get};
 use crate::client::ServerArgs;
 use crate::failure::{self, Failure};
 use crate::kinds::{Kind, Kinds};
-use nodeclient::Exit;
-use nodeclient::Output;
+use cli::Exit;
+use cli::Output;
 
 mod columns;
 use columns::Columns;

@@ -19,8 +19,8 @@ use crate::args::Logs;
 use crate::args::workflow::Hosts;
 use crate::client::ServerArgs;
 use crate::failure::{self, Failure};
-use nodeclient::Exit;
-use nodeclient::Output;
+use cli::Exit;
+use cli::Output;
 
 /// The log of one container.
 #[derive(Debug, Serialize)]

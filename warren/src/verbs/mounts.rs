@@ -14,8 +14,8 @@ use crate::args::Mounts;
 use crate::args::workflow::Hosts;
 use crate::client::ServerArgs;
 use crate::failure::{self, Failure};
-use nodeclient::Exit;
-use nodeclient::Output;
+use cli::Exit;
+use cli::Output;
 
 /// Short columns come first, so that a narrow terminal shows them despite long paths and errors.
 const HEADER: [&str; 8] = ["NODE", "DESIRED", "STATE", "READY", "TYPE", "PATH", "OBJECT", "ERROR"];

@@ -4,6 +4,7 @@ mod change;
 
 use api::{NnfDataMovement, names::label, nnf_data_movement::DataMovementFailure};
 use apiclient::list_readable;
+use cli::{Exit, Output};
 use futures::TryStreamExt;
 use kube::{
     Api, Client, ResourceExt,
@@ -13,7 +14,6 @@ use kube::{
         watcher::{Config, watcher},
     },
 };
-use nodeclient::{Exit, Output};
 use serde::Serialize;
 
 use crate::args::Movements;

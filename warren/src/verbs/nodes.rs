@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use crate::client::CoordinatorArgs;
 use crate::failure::Failure;
-use nodeclient::Exit;
-use nodeclient::Output;
+use cli::Exit;
+use cli::Output;
 
 /// Largest accepted answer in bytes: thousands of nodes, each with its health message.
 const LARGEST_ANSWER: usize = 64 << 20;

@@ -12,8 +12,8 @@ use crate::client::ServerArgs;
 use crate::failure::{self, Failure};
 use crate::workflow::life::{Life, combine, directives, proposal};
 use crate::workflow::signals::Signals;
-use nodeclient::Exit;
-use nodeclient::Output;
+use cli::Exit;
+use cli::Output;
 
 pub(crate) async fn run(
     server: &ServerArgs,

@@ -15,8 +15,8 @@ use crate::args::Plan;
 use crate::client::ServerArgs;
 use crate::failure::{self, Failure};
 use crate::manifest::{self, Document};
-use nodeclient::Exit;
-use nodeclient::{Output, channel_over_unix};
+use cli::Exit;
+use cli::{Output, channel_over_unix};
 
 const REMEDY: &str = "start the agent with `systemctl start warren-clientmount-agent`, or name its socket with --agent";
 

@@ -24,8 +24,8 @@ use crate::workflow::life::{Life, combine, directives, proposal};
 use crate::workflow::recorder::Recorder;
 use crate::workflow::signals::Signals;
 use crate::workflow::timeline::{Timeline, gantt, svg};
-use nodeclient::Exit;
-use nodeclient::Output;
+use cli::Exit;
+use cli::Output;
 
 type Record = Arc<Mutex<Recorder>>;
 

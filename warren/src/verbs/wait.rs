@@ -19,8 +19,8 @@ use crate::args::{Condition, Wait};
 use crate::client::ServerArgs;
 use crate::failure::{self, Failure};
 use crate::kinds::{Kind, Kinds};
-use nodeclient::Exit;
-use nodeclient::Output;
+use cli::Exit;
+use cli::Output;
 use watched::Watched;
 
 /// A fatal error ends the wait only after it has lasted this long: the agent may not have read yet the change that

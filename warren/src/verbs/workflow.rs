@@ -14,8 +14,8 @@ use crate::client::ServerArgs;
 use crate::failure::Failure;
 use crate::workflow::drive::Drive;
 use crate::workflow::life::{Life, directives, proposal};
-use nodeclient::Exit;
-use nodeclient::Output;
+use cli::Exit;
+use cli::Output;
 
 pub(crate) async fn run(
     server: &ServerArgs,

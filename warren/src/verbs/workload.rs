@@ -20,8 +20,8 @@ use crate::args::workload::{
 };
 use crate::client::CoordinatorArgs;
 use crate::failure::Failure;
-use nodeclient::Exit;
-use nodeclient::Output;
+use cli::Exit;
+use cli::Output;
 
 /// Interval between two calls while the coordinator is unreachable.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);

@@ -12,8 +12,8 @@ use workload::{Flow, FlowEvent, Unreached};
 use super::gather;
 use super::lease::Renewal;
 use crate::failure::{self, Failure};
-use nodeclient::Exit;
-use nodeclient::{Output, WaitProgress};
+use cli::Exit;
+use cli::{Output, WaitProgress};
 
 /// A workflow to drive.
 #[derive(Clone)]

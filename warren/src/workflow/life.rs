@@ -16,8 +16,8 @@ use super::drive::Drive;
 use super::lease::{self, Renewal};
 use crate::args::workflow::Owner;
 use crate::failure::{self, Failure};
-use nodeclient::Exit;
-use nodeclient::Output;
+use cli::Exit;
+use cli::Output;
 
 /// Annotation with the mark of the command that created a workflow.
 const MARK: &str = "warren/made-by";

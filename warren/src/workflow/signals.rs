@@ -3,8 +3,8 @@
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::failure::Failure;
-use nodeclient::Exit;
-use nodeclient::Output;
+use cli::Exit;
+use cli::Output;
 
 /// The signals that interrupt a command's work but not its cleanup: from a user, a service manager, or a
 /// terminal that is closed.

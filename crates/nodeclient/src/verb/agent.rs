@@ -3,17 +3,16 @@
 use std::path::Path;
 use std::time::Duration;
 
+use cli::Exit;
+use cli::Failure;
+use cli::Output;
+use cli::channel_over_unix;
 use proto::v1::job_news::News;
 use proto::v1::node_client::NodeClient;
 use proto::v1::{JobNews, JobOutcome};
 use tokio::time::{Instant, sleep, timeout_at};
 use tonic::transport::Channel;
 use tonic::{Code, Response, Status as Answer, Streaming};
-
-use crate::connect::channel_over_unix;
-use crate::exit::Exit;
-use crate::failure::Failure;
-use crate::output::Output;
 
 const REMEDY: &str = "start the agent with `systemctl start warren-clientmount-agent.socket` (or warren-clientmount-agent.service), or name its socket with --listen";
 /// Time for which a verb tries to reach an absent agent: an agent that exited when idle, or that is being upgraded,

@@ -2,15 +2,15 @@
 
 use std::path::Path;
 
+use cli::Exit;
+use cli::Failure;
+use cli::Output;
 use jobs::describe;
 use proto::v1::{JobName, ObjectPlan, PlanRequest, StatusRequest};
 use serde_json::json;
 
 use super::Show;
 use super::agent::call_agent;
-use crate::exit::Exit;
-use crate::failure::Failure;
-use crate::output::Output;
 use crate::result;
 
 impl Show {

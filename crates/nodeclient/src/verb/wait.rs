@@ -2,15 +2,15 @@
 
 use std::path::Path;
 
+use cli::Exit;
+use cli::Failure;
+use cli::Output;
 use jobs::describe;
 use proto::v1::{self, Goal, JobName, JobOutcome, MountRequest, UnmountRequest, WaitRequest};
 
 use super::agent::outcome;
 use super::{Condition, Mount, Unmount, Wait};
 use crate::env_file::{self, Owner};
-use crate::exit::Exit;
-use crate::failure::Failure;
-use crate::output::Output;
 use crate::result;
 
 impl Mount {

@@ -7,6 +7,7 @@ use std::{
 };
 
 use api::{NodeContainers, names::annotation};
+use cli::Exit;
 use containers::on_rabbit;
 use futures::{Stream, StreamExt};
 use jiff::Timestamp;
@@ -15,7 +16,6 @@ use kube::{
     api::{Patch, PatchParams},
     runtime::{WatchStreamExt, watcher},
 };
-use nodeclient::Exit;
 use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 

@@ -1,11 +1,11 @@
 //! Cancels and limits the data movements of a workflow that have not ended. The agents of the rabbits carry it out.
 
 use api::{NnfDataMovement, names::annotation};
+use cli::{Exit, Output};
 use kube::{
     Api, Client, ResourceExt,
     api::{Patch, PatchParams},
 };
-use nodeclient::{Exit, Output};
 use serde_json::{Value, json};
 
 use super::{list, selector};

@@ -11,7 +11,7 @@ use super::judge::{Verdict, judge};
 use super::{Select, Target};
 use crate::args::Condition;
 use crate::failure::Failure;
-use nodeclient::Exit;
+use cli::Exit;
 
 /// The objects of one target, each with its verdict.
 #[derive(Debug)]

@@ -8,8 +8,8 @@ use workload::{Progress, progress};
 use crate::args::workflow::{Advance, Owner};
 use crate::failure::Failure;
 use crate::workflow::life::Life;
-use nodeclient::Exit;
-use nodeclient::Output;
+use cli::Exit;
+use cli::Output;
 
 pub(super) async fn run(client: Client, args: &Advance, output: Output) -> Result<Exit, Failure> {
     let target = &args.workflow;

@@ -9,8 +9,8 @@ use workload::{Member, Objects};
 use crate::args::workflow::WorkflowName;
 use crate::failure::Failure;
 use crate::workflow::gather::gather;
-use nodeclient::Exit;
-use nodeclient::Output;
+use cli::Exit;
+use cli::Output;
 
 pub(super) async fn run(
     client: &Client,

@@ -11,8 +11,8 @@ use crate::kinds::Kinds;
 use crate::workflow::drive::Drive;
 use crate::workflow::gather::gather;
 use crate::workflow::purge::{Step, plan};
-use nodeclient::Exit;
-use nodeclient::Output;
+use cli::Exit;
+use cli::Output;
 
 pub(super) async fn run(client: Client, args: &Purge, output: Output) -> Result<Exit, Failure> {
     let target = &args.workflow;

@@ -12,8 +12,8 @@ use workload::waits::{age, waits};
 use crate::args::workflow::Show;
 use crate::failure::{self, Failure};
 use crate::workflow::gather::gather;
-use nodeclient::Exit;
-use nodeclient::Output;
+use cli::Exit;
+use cli::Output;
 
 pub(super) async fn run(client: &Client, args: &Show, output: Output) -> Result<Exit, Failure> {
     match &args.name {

@@ -7,8 +7,8 @@ use crate::failure::Failure;
 use crate::verbs::run::write_svg;
 use crate::workflow::gather::gather;
 use crate::workflow::timeline::{Timeline, gantt};
-use nodeclient::Exit;
-use nodeclient::Output;
+use cli::Exit;
+use cli::Output;
 
 pub(super) async fn run(
     client: &Client,

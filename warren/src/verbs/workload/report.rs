@@ -8,8 +8,8 @@ use proto::v1::{
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
-use nodeclient::Exit;
-use nodeclient::Output;
+use cli::Exit;
+use cli::Output;
 
 const HEADER: [&str; 5] = ["NODE", "ROLE", "CONDITION", "MOUNTED", "EVIDENCE"];
 

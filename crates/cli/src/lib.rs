@@ -1,0 +1,18 @@
+//! What the programs with verbs share: their help, output, exit statuses and failures, and connections to the daemons
+//! of this host.
+
+mod connect;
+mod exit;
+mod failure;
+mod help;
+mod output;
+mod process;
+mod progress;
+
+pub use connect::{channel_over_unix, probe};
+pub use exit::{EXIT_STATUS_HELP, Exit};
+pub use failure::Failure;
+pub use help::{help_on_a_screen, short_help};
+pub use output::Output;
+pub use process::{run_to_end, run_to_exit};
+pub use progress::WaitProgress;
