@@ -33,14 +33,14 @@ pub fn progress(workflow: &Workflow, state: &WorkflowState) -> Progress {
     if status.ready {
         return Progress::Reached;
     }
-    let message = if status.message.is_empty() {
-        "the workflow engine gives no reason"
-    } else {
-        &status.message
+    let message_or = |instead: &str| {
+        if status.message.is_empty() { instead } else { &status.message }.to_owned()
     };
     match &status.status {
-        Some(WorkflowStatusKind::Error) => Progress::Failed(message.to_owned()),
-        _ => Progress::Waiting(message.to_owned()),
+        Some(WorkflowStatusKind::Error) => {
+            Progress::Failed(message_or("the workflow engine gives no reason"))
+        }
+        _ => Progress::Waiting(message_or("the state has begun")),
     }
 }
 
@@ -94,5 +94,7 @@ mod tests {
         assert_eq!(judge(error), Progress::Failed("DW Directive 0: no".to_owned()));
         let later = json!({"state": "Setup", "ready": false, "status": "TransientCondition", "message": "m"});
         assert_eq!(judge(later), Progress::Waiting("m".to_owned()));
+        let begun = json!({"state": "Setup", "ready": false, "status": "DriverWait"});
+        assert_eq!(judge(begun), Progress::Waiting("the state has begun".to_owned()));
     }
 }

@@ -41,6 +41,22 @@ fn a_copy_within_a_nearly_full_file_system_shares_blocks() {
     assert!(copy.len() == 200 << 20 && copy.iter().all(|byte| *byte == 7));
 }
 
+/// Here files of up to one block share their blocks, holes included.
+#[test]
+fn a_tree_within_one_file_system_is_copied_with_mode_and_times() {
+    let Some(site) = Site::new(512 << 20) else { return };
+    let (source, copy) = (site.source().join("in"), site.source().join("out/in"));
+    fs::create_dir(&source).unwrap();
+    trees::plant(&source);
+    let within = |order: &mut movement::order::Order| order.destination.root = site.source();
+    let ended = site.run(within, "/in", "/out");
+    assert_eq!(ended.outcome, Outcome::Done, "{}", site.failures());
+    assert_eq!(ended.progress.failed, 0, "{}", site.failures());
+    trees::assert_same(&source, &copy);
+    let total = ended.progress.total.unwrap();
+    assert_eq!((total.files, total.bytes), (ended.progress.files, ended.progress.bytes));
+}
+
 #[test]
 fn extended_attributes_are_copied_if_ordered() {
     let Some(site) = Site::new(512 << 20) else { return };

@@ -45,7 +45,7 @@ pub(crate) async fn run(server: &ServerArgs, args: &Run, output: Output) -> Resu
     let workflow = proposal(&name, &args.owner, "warren", &name, lines);
     let result = run_job(&life, args, &workflow, &nodes, &mut signals, &record).await;
     let cleanup = signals.uninterrupted(output, life.end()).await;
-    let remedy = "the job's storage is removed: correct the error, and run the command again; --verbose prints the messages of nodes and objects";
+    let remedy = "nothing is left of the job's storage: correct the error, and run the command again; --verbose prints the messages of nodes and objects";
     let remedy =
         if cleanup.is_ok() { remedy } else { "--verbose prints the messages of nodes and objects" };
     let status = combine(output, result, cleanup).map_err(|failure| failure.or_remedy(remedy));

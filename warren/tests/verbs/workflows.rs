@@ -137,7 +137,7 @@ fn a_failed_run_prints_the_cause_and_removes_its_workflow() {
     let mut lines = text.lines().skip_while(|line| !line.starts_with("error: "));
     assert_eq!(lines.next(), Some(cause), "{text}");
     assert!(
-        lines.next().is_some_and(|line| line.starts_with("  the job's storage is removed")),
+        lines.next().is_some_and(|line| line.starts_with("  nothing is left of the job's storage")),
         "{text}"
     );
     assert_eq!((lines.next(), text.matches("no drive has room").count()), (None, 1), "{text}");
