@@ -1,4 +1,4 @@
-//! What the programs with verbs share: their help, output, exit statuses and failures, and connections to the daemons
+//! The programs with verbs share this crate: help, output, exit statuses, failures, and connections to the daemons
 //! of this host.
 
 mod connect;

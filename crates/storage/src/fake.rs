@@ -1,7 +1,7 @@
 //! Simulates a node in memory, for the tests of this crate and of the crates that depend on it. The simulated node
 //! refuses what a real kernel would refuse.
 //!
-//! `tests/loop.rs` runs the same scenarios on the real kernel as `tests/fake.rs` runs on this simulation, and so checks
+//! In crate `storage-linux`, `loop.rs` runs the scenarios on a kernel that `fake.rs` runs on this simulation, and checks
 //! its rules, except those of ZFS and Lustre. Several nodes may share the drives of one rabbit ([`FakeHost::peer`]);
 //! each node has its own mounts, directories and hook records.
 
