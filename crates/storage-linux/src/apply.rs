@@ -116,7 +116,9 @@ impl Node {
 
     pub(super) fn apply(&self, step: &Step) -> Result<(), StepError> {
         match step {
-            Step::CreateNamespace { .. }
+            Step::PrepareDrive { .. }
+            | Step::Rescan { .. }
+            | Step::CreateNamespace { .. }
             | Step::AdoptNamespace { .. }
             | Step::ReplaceNamespace { .. }
             | Step::ForgetNamespace { .. }

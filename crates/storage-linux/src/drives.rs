@@ -34,20 +34,10 @@ pub(super) trait Drives: Debug + Send + Sync {
         made_for: Option<AllocationId>,
     ) -> Result<Option<BlockDevice>, ObserveError>;
 
-    /// Returns the devices of many namespaces, in the order given. On a compute, the kernel may not yet show a
-    /// namespace that the rabbit has just attached: this function then waits once for all missing namespaces together.
-    fn devices(
-        &self,
-        ids: &[NamespaceId],
-        made_for: Option<AllocationId>,
-    ) -> Result<Vec<Option<BlockDevice>>, ObserveError> {
-        ids.iter().map(|id| self.device(id, made_for)).collect()
-    }
-
     /// Returns the namespace of a block device, regardless of which hosts have access to the namespace.
     fn namespace_of(&self, device: DeviceNumber) -> Option<NamespaceId>;
 
-    /// Takes a step that changes a drive or the record of a namespace ([`Step::drive`]).
+    /// Takes a step that changes a drive or the record of a namespace ([`Step::drive`]), or rescans for namespaces.
     fn apply(&self, step: &Step) -> Result<(), StepError>;
 }
 

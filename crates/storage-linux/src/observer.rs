@@ -34,14 +34,6 @@ impl Observer for Node {
         self.drives.device(id, made_for)
     }
 
-    fn devices(
-        &self,
-        ids: &[NamespaceId],
-        made_for: Option<AllocationId>,
-    ) -> Result<Vec<Option<BlockDevice>>, ObserveError> {
-        self.drives.devices(ids, made_for)
-    }
-
     fn signature(&self, device: &VolumeDevice) -> Result<Signature, ObserveError> {
         lvm::wait_for_node(&device.path, self.deadlines.call)
             .map_err(|source| read(&device.path.display(), source))?;

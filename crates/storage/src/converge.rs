@@ -1,5 +1,7 @@
 //! Observes, plans, executes and observes again until no steps are left.
 
+mod preparation;
+
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
     error::Error as _,
@@ -12,6 +14,7 @@ use log::warn;
 use parking_lot::Mutex;
 use thiserror::Error;
 
+use self::preparation::Preparation;
 use crate::{
     Desired, Host, Observed, Panicked, Rejection, Step, caught,
     desired::{Allocation, AllocationId},
@@ -19,6 +22,7 @@ use crate::{
     host::{ObserveError, StepError},
     observed::{Namespace, NamespaceOwner},
     plan,
+    plan::prepare,
 };
 
 /// Maximum number of rounds (observe, plan, execute) before the converger gives up. A new allocation needs three: the
@@ -73,6 +77,7 @@ pub struct Converger {
 #[derive(Debug, Default)]
 struct Progress {
     done: Vec<Step>,
+    preparation: Preparation,
     /// Whether the allocation is new: the first observation found no namespace of the allocation, and the
     /// status of the allocation's object names none.
     is_new: Option<bool>,
@@ -163,7 +168,14 @@ impl Converger {
     /// Returns the steps that [`Converger::converge`] would take in its first round.
     pub fn plan(&self, desired: &Desired) -> Result<Vec<Step>, ConvergeError> {
         let observed = self.observe(desired).map_err(ConvergeError::Observe)?;
-        Ok(caught(|| plan(desired, &observed))??)
+        let mut steps = prepare(desired, &observed);
+        match caught(|| plan(desired, &observed))? {
+            Ok(planned) => steps.extend(planned),
+            // The steps that come first may remove the reason of the rejection.
+            Err(rejection) if steps.is_empty() => return Err(rejection.into()),
+            Err(_) => {}
+        }
+        Ok(steps)
     }
 
     /// Observes the part of the node that `desired` concerns.
@@ -190,7 +202,13 @@ impl Converger {
         let (mut round, mut lost_races) = (0, 0);
         loop {
             round += 1;
-            let observed = self.host.observe(desired).map_err(ConvergeError::Observe)?;
+            let mut observed = self.host.observe(desired).map_err(ConvergeError::Observe)?;
+            let Progress { done, preparation, .. } = &mut *progress;
+            preparation.leave_out(desired, &mut observed);
+            if preparation.take(&*self.host, desired, &observed, done) {
+                round -= 1;
+                continue;
+            }
             progress.is_new.get_or_insert_with(|| is_new(desired, &observed));
             let steps = plan(desired, &observed)?;
             let Some(next) = steps.first() else {

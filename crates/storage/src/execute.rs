@@ -72,6 +72,16 @@ pub fn execute(
     Ok(())
 }
 
+/// Applies steps that make drives ready: the drives in parallel, the steps of one drive in order up to the first
+/// failure. Returns the failures.
+pub(crate) fn prepare_each(
+    host: &dyn Host,
+    steps: Vec<Step>,
+    done: &mut Vec<Step>,
+) -> Vec<ExecuteError> {
+    apply_per_drive(host, steps, done)
+}
+
 fn are_alike(step: &Step, other: &Step) -> bool {
     step.drive().is_some() && other.drive().is_some() && step.kind() == other.kind()
 }

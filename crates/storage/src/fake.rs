@@ -208,6 +208,11 @@ impl FakeHost {
         self.drives().set_refusing(slot, refuses);
     }
 
+    /// Takes the virtual functions from the drive in this slot, as a power cycle does.
+    pub fn lose_functions(&self, slot: u32) {
+        self.drives().lose_functions(slot);
+    }
+
     /// Pulls the drive out of this slot.
     pub fn pull_drive(&self, slot: u32) {
         self.drives().pull(slot);

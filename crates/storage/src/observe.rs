@@ -28,12 +28,6 @@ pub trait Observer {
         id: &NamespaceId,
         made_for: Option<AllocationId>,
     ) -> Result<Option<BlockDevice>, ObserveError>;
-    /// Returns the block devices of many namespaces, in the order given.
-    fn devices(
-        &self,
-        ids: &[NamespaceId],
-        made_for: Option<AllocationId>,
-    ) -> Result<Vec<Option<BlockDevice>>, ObserveError>;
     /// Reads the signature at the beginning of the device that carries a file system.
     fn signature(&self, device: &VolumeDevice) -> Result<Signature, ObserveError>;
     /// Reads the active mappings of a logical volume on this node; the field for LVM's report stays empty.
@@ -148,8 +142,8 @@ fn devices(
     made_for: Option<AllocationId>,
 ) -> Result<(Vec<BlockDevice>, Vec<NamespaceId>), ObserveError> {
     let (mut devices, mut missing) = (Vec::new(), Vec::new());
-    for (namespace, device) in namespaces.iter().zip(observer.devices(namespaces, made_for)?) {
-        match device {
+    for namespace in namespaces {
+        match observer.device(namespace, made_for)? {
             Some(device) => devices.push(device),
             None => missing.push(namespace.clone()),
         }

@@ -6,6 +6,7 @@ mod holders;
 mod link;
 mod lvm_report;
 mod target;
+mod unready;
 mod volume;
 mod zpool;
 
@@ -18,6 +19,7 @@ pub use lvm_report::{
     LogicalVolume, LvmReport, Membership, Percent, PhysicalVolume, VolumeGroup, WARRENS,
 };
 pub use target::{MountedThing, PathState, Superblock, TargetState, TreeEntry, TreeState};
+pub use unready::{Functions, Unready};
 pub use volume::{
     Activation, BlockDevice, DeviceName, DeviceNumber, LvmState, Mapped, Signature, Unfinished,
     VolumeDevice, VolumeState,
@@ -116,6 +118,7 @@ pub struct Drive {
     pub warnings: Vec<DriveWarning>,
     /// The reason why the drive cannot be used now. The drive's namespaces are then those that its ledger records.
     pub fault: Option<String>,
+    pub unready: Unready,
 }
 
 impl Drive {
@@ -134,6 +137,7 @@ impl Drive {
             wear: 0,
             warnings: Vec::new(),
             fault: None,
+            unready: Unready::default(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Plans the steps from the observed state to the desired state. Pure: no I/O, no clock.
 
 mod allocation;
+mod drive;
 mod file_system;
 mod hooks;
 mod index_tree;
@@ -18,6 +19,7 @@ mod zpool;
 mod tests;
 
 pub use allocation::{Absence, Missing, allocatable, missing_namespaces};
+pub use drive::{bring_up, prepare};
 pub use reject::{Rejection, RejectionClass, without_remedy};
 
 use crate::{Desired, Observed, Step};

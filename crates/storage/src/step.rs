@@ -1,12 +1,14 @@
 //! One change to a node. The log and a dry run print its `Display` text.
 
 mod display;
+mod drive;
 mod mountable;
 mod volume;
 mod zfs;
 
 use std::fmt;
 
+pub use drive::DriveAction;
 pub use mountable::Mountable;
 pub use volume::VolumeAction;
 pub use zfs::ZfsAction;
@@ -20,6 +22,16 @@ use crate::observed::{BlockDevice, DeviceNumber, VolumeDevice};
 /// One change to a node. It is safe to apply the same step twice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
+    /// Make a drive ready for its hosts.
+    PrepareDrive {
+        drive: Nqn,
+        action: DriveAction,
+    },
+    /// Let the kernel search the controllers of these namespaces' drives for new namespaces, and wait until the
+    /// namespaces appear.
+    Rescan {
+        namespaces: Vec<NamespaceId>,
+    },
     /// Create a namespace whose blocks read as zero.
     CreateNamespace {
         allocation: AllocationId,
@@ -178,6 +190,8 @@ impl Step {
     /// Returns the step's kind, in one word that never changes, because admins filter journals by it.
     pub fn kind(&self) -> &'static str {
         match self {
+            Self::PrepareDrive { action, .. } => action.kind(),
+            Self::Rescan { .. } => "rescan",
             Self::CreateNamespace { .. } => "create-namespace",
             Self::AdoptNamespace { .. } => "adopt-namespace",
             Self::ReplaceNamespace { .. } => "replace-namespace",
@@ -230,7 +244,7 @@ impl Step {
     /// may run in parallel.
     pub fn drive(&self) -> Option<&Nqn> {
         match self {
-            Self::CreateNamespace { drive, .. } => Some(drive),
+            Self::PrepareDrive { drive, .. } | Self::CreateNamespace { drive, .. } => Some(drive),
             Self::AdoptNamespace { id, .. }
             | Self::ReplaceNamespace { id, .. }
             | Self::ForgetNamespace { id, .. }
@@ -245,7 +259,8 @@ impl Step {
     /// a scope of hooks.
     pub fn on(&self) -> &dyn fmt::Display {
         match self {
-            Self::CreateNamespace { drive, .. } => drive,
+            Self::PrepareDrive { drive, .. } | Self::CreateNamespace { drive, .. } => drive,
+            Self::Rescan { .. } => &"namespaces",
             Self::DeleteNamespace { id, .. }
             | Self::AdoptNamespace { id, .. }
             | Self::ReplaceNamespace { id, .. }

@@ -108,18 +108,9 @@ mod tests {
 
     fn drive_called(nqn: &str, fault: Option<&str>) -> Drive {
         Drive {
-            nqn: nqn.parse().unwrap(),
-            serial: String::new(),
-            model: String::new(),
-            firmware: String::new(),
-            slot: 0,
-            label: String::new(),
             capacity: 1 << 30,
-            allocated: 0,
-            max_namespaces: None,
-            wear: 0,
-            warnings: Vec::new(),
             fault: fault.map(str::to_owned),
+            ..Drive::with_nqn(nqn.parse().unwrap())
         }
     }
 

@@ -130,18 +130,12 @@ mod tests {
 
     fn drive(fault: Option<&str>) -> Drive {
         Drive {
-            nqn: "nqn.x:d0".parse().unwrap(),
             serial: "S1".into(),
             model: "M".into(),
             firmware: "F".into(),
-            slot: 0,
-            label: String::new(),
             capacity: 100,
-            allocated: 0,
-            max_namespaces: None,
-            wear: 0,
-            warnings: Vec::new(),
             fault: fault.map(str::to_owned),
+            ..Drive::with_nqn("nqn.x:d0".parse().unwrap())
         }
     }
 

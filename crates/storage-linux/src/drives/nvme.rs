@@ -8,6 +8,7 @@ mod change;
 mod drive;
 #[cfg(test)]
 mod fake;
+mod functions;
 mod hosts;
 mod inventory;
 mod ioctl;
@@ -15,7 +16,6 @@ mod ledger;
 mod ledgers;
 mod physical;
 mod reach;
-mod ready;
 mod shared_look;
 mod source;
 mod status;
@@ -27,7 +27,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     io,
     path::Path,
-    sync::{Arc, OnceLock},
+    sync::{Arc, atomic::AtomicBool},
     time::Duration,
 };
 
@@ -84,8 +84,8 @@ struct Plugged {
 struct Managed {
     physical: Physical,
     ledger: Arc<Ledger>,
-    /// Set once the agent has found that the drive manages namespaces, and its virtual functions are online.
-    ready: OnceLock<()>,
+    /// Whether the agent has found that the drive manages namespaces, and that its virtual functions are ready.
+    ready: AtomicBool,
 }
 
 impl NvmeDrives {
@@ -167,7 +167,7 @@ impl NvmeDrives {
     fn manage(&self, found: Candidate) -> io::Result<Managed> {
         let ledger = self.ledgers.ledger(&found.node.nqn)?;
         let physical = Physical::new(found, Arc::clone(&ledger));
-        Ok(Managed { physical, ledger, ready: OnceLock::new() })
+        Ok(Managed { physical, ledger, ready: AtomicBool::new(false) })
     }
 
     fn has_usable_model(&self, node: &ControllerNode) -> bool {

@@ -145,6 +145,8 @@ impl Drives for FilePool {
                 self.grant(id, node).map_err(StepError::system("attach namespace", id))
             }
             Step::Detach { id, node } => self.withdraw(id, node),
+            // The kernel shows a loop device as soon as it exists.
+            Step::Rescan { .. } => Ok(()),
             // A file drive has no slot into which another drive could be plugged.
             other => Err(unsupported(other, "a drive made of files is never replaced")),
         }

@@ -17,6 +17,8 @@ use crate::{
 impl FakeHost {
     pub(super) fn take(&self, step: &Step) -> Result<(), StepError> {
         match step {
+            Step::PrepareDrive { drive, action } => self.drives().prepare(drive, action),
+            Step::Rescan { .. } => Ok(()),
             Step::CreateNamespace { allocation, drive, size, members } => {
                 self.drives().create(NamespaceOwner::Ours(*allocation), drive, *size, *members)
             }

@@ -113,6 +113,7 @@ impl FakeDrives {
             capacity: if here { drive.capacity } else { 0 },
             allocated: if here { allocated } else { 0 },
             fault: (!here).then(|| "it is not plugged in".to_owned()),
+            unready: drive.unready(),
             ..Drive::with_nqn(drive.nqn.clone())
         }
     }
@@ -159,7 +160,7 @@ impl FakeDrives {
     /// Returns the device of a namespace on a node; `None` while its drive is absent or the node does not reach it.
     pub(super) fn device(&self, id: &NamespaceId, node: &NodeName) -> Option<BlockDevice> {
         let is_there =
-            |drive: &FakeDrive| drive.nqn == id.subsystem && drive.presence == Presence::InItsSlot;
+            |drive: &FakeDrive| drive.nqn == id.subsystem && drive.is_here() && drive.is_up();
         self.drives.iter().find(|drive| is_there(drive))?;
         let namespace = self.namespaces.get(id).filter(|namespace| namespace.reaches(node))?;
         let minor = namespace.minor?;

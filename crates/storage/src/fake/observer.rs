@@ -55,15 +55,6 @@ impl Observer for FakeHost {
         Ok(self.drives().device_of(id, &self.node, made_for))
     }
 
-    fn devices(
-        &self,
-        ids: &[NamespaceId],
-        made_for: Option<AllocationId>,
-    ) -> Result<Vec<Option<BlockDevice>>, ObserveError> {
-        let drives = self.drives();
-        Ok(ids.iter().map(|id| drives.device_of(id, &self.node, made_for)).collect())
-    }
-
     fn signature(&self, device: &VolumeDevice) -> Result<Signature, ObserveError> {
         Ok(self.begins_with(&device.name))
     }

@@ -8,6 +8,11 @@ use crate::desired::RootFile;
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::PrepareDrive { drive, action } => write!(f, "{action} of drive {drive}"),
+            Self::Rescan { namespaces } => {
+                let namespaces: Vec<_> = namespaces.iter().map(ToString::to_string).collect();
+                write!(f, "rescan for namespaces {}", namespaces.join(", "))
+            }
             Self::CreateNamespace { allocation, drive, size, members: _ } => {
                 write!(f, "create namespace of {size} bytes on {drive} for allocation {allocation}")
             }

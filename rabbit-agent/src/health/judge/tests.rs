@@ -35,18 +35,13 @@ fn nqn() -> Nqn {
 
 fn drive() -> Drive {
     Drive {
-        nqn: nqn(),
         serial: "S1".into(),
         model: "M".into(),
         firmware: "F".into(),
         slot: 8,
-        label: String::new(),
         capacity: 100,
-        allocated: 0,
-        max_namespaces: None,
         wear: 3,
-        warnings: Vec::new(),
-        fault: None,
+        ..Drive::with_nqn(nqn())
     }
 }
 

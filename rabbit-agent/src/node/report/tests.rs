@@ -36,18 +36,13 @@ fn status_with_slots(seen: &Observed, slots: u16) -> NnfNodeStatus {
 
 fn drive_of(capacity: u64, allocated: u64) -> Drive {
     Drive {
-        nqn: "nqn.2026-01.io.warren:d0".parse().unwrap(),
         serial: "S1".into(),
         model: "M".into(),
         firmware: "F".into(),
         slot: 8,
-        label: String::new(),
         capacity,
         allocated,
-        max_namespaces: None,
-        wear: 0,
-        warnings: Vec::new(),
-        fault: None,
+        ..Drive::with_nqn("nqn.2026-01.io.warren:d0".parse().unwrap())
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::{
     fmt, io, slice,
+    sync::atomic::Ordering,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
@@ -10,6 +11,7 @@ use storage::{
     desired::{AllocationId, Endpoint, NamespaceId, NodeName, Nqn},
     host::{ObserveError, StepError},
     observed::{BlockDevice, DeviceNumber, PortLink},
+    step::DriveAction,
 };
 
 use super::{
@@ -18,7 +20,7 @@ use super::{
     drive::{Created, DriveError},
     ioctl,
     ledger::Wanted,
-    physical::in_one_line,
+    physical::{Fault, in_one_line},
     reach::unreadable,
     sysfs::BlockNode,
 };
@@ -119,6 +121,28 @@ impl NvmeDrives {
     }
 }
 
+impl Managed {
+    fn prepare(&self, action: &DriveAction) -> Result<(), Fault> {
+        match action {
+            DriveAction::SettleIntents => {
+                let settled = self.physical.drive.settle().map(drop);
+                settled.map_err(|error| in_one_line("settle the intents of its ledger", &error))
+            }
+            DriveAction::RecordSlot => {
+                self.record_slot().map_err(|error| in_one_line("write the drive's ledger", &error))
+            }
+            // Another unit may have made this drive ready since the step was planned.
+            _ if self.ready.load(Ordering::SeqCst) || self.functions()?.is_none() => Ok(()),
+            change => self.physical.change_functions(change),
+        }
+    }
+
+    fn record_slot(&self) -> io::Result<()> {
+        let slot = self.physical.node.slot_and_serial();
+        slot.map_or(Ok(()), |slot| self.ledger.record_slot(&slot))
+    }
+}
+
 /// Converts a failure of the drive into the step's error. After [`StepError::Changed`], the converger observes again.
 /// [`StepError::NoRoom`] says that the drive refused the namespace for lack of room. All other errors need an admin.
 pub(super) fn failed(
@@ -159,6 +183,10 @@ impl Drives for NvmeDrives {
 
     fn apply(&self, step: &Step) -> Result<(), StepError> {
         match step {
+            Step::PrepareDrive { drive, action } => self.prepare(drive, action),
+            Step::Rescan { namespaces } => {
+                self.reach.rescan(namespaces).map_err(StepError::system("rescan", step.on()))
+            }
             Step::CreateNamespace { allocation, drive, size, members } => {
                 self.create(*allocation, drive, Wanted { size: *size, members: *members })
             }
@@ -191,6 +219,20 @@ impl Drives for NvmeDrives {
 }
 
 impl NvmeDrives {
+    /// Makes one change that a drive needs before hosts can use it, within the deadline of an observation: a drive that
+    /// hangs must not hold up the allocations on other drives.
+    fn prepare(&self, nqn: &Nqn, action: &DriveAction) -> Result<(), StepError> {
+        let (managed, wanted) = (self.drive(nqn)?, action.clone());
+        let prepared = self.calls.run(&nqn.to_string(), move || managed.prepare(&wanted));
+        let prepared = prepared.map_err(|error| error.to_string()).flatten();
+        prepared.map_err(|why| {
+            if action.is_vital() {
+                self.warn_once(nqn, &why);
+            }
+            StepError::system("prepare drive", nqn)(io::Error::other(why))
+        })
+    }
+
     fn create(
         &self,
         allocation: AllocationId,
@@ -199,7 +241,9 @@ impl NvmeDrives {
     ) -> Result<(), StepError> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let created = self.change("create namespace", drive, drive, move |managed| {
-            managed.physical.drive.create(allocation, wanted, now)
+            let created = managed.physical.drive.create(allocation, wanted, now)?;
+            managed.record_slot().map_err(DriveError::Ledger)?;
+            Ok(created)
         })?;
         match created {
             Some(Created { nsid, to_zero: true }) => {

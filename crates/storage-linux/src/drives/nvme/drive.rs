@@ -88,9 +88,8 @@ impl NvmeDrive {
     }
 
     /// Checks that the right drive answers. The first call after the agent's start also finds the namespaces that a
-    /// crash left without a record, and records them for their allocations. Every read and every change begins with
-    /// this function.
-    fn settle(&self) -> Result<IdentifyController> {
+    /// crash left without a record, and records them for their allocations. Every change begins with this function.
+    pub(super) fn settle(&self) -> Result<IdentifyController> {
         let controller = self.controller()?;
         self.ledger.settle_once(|| self.list(), DriveError::Ledger)?;
         Ok(controller)

@@ -41,6 +41,9 @@ pub(super) struct State {
     pub(super) most: u32,
     /// The status with which the drive refuses every new namespace, regardless of the room that it reports.
     pub(super) refuses: Option<u16>,
+    /// Whether the drive refuses every command that changes anything, as a drive that is write-protected as a whole
+    /// does.
+    pub(super) refuses_changes: bool,
     pub(super) functions: u16,
     /// Offline virtual functions, by number.
     pub(super) down: BTreeMap<u16, Down>,
@@ -106,6 +109,7 @@ impl Simulated {
             namespaces: BTreeMap::new(),
             most: 32,
             refuses: None,
+            refuses_changes: false,
             functions,
             down: BTreeMap::new(),
             nqn: "nqn.2019-08.org.qemu:drive0".to_owned(),
@@ -183,6 +187,7 @@ impl State {
                 data[1..3].copy_from_slice(&self.kelvin.to_le_bytes());
                 Ok(0)
             }
+            _ if self.refuses_changes && command.opcode != opcode::GET_LOG_PAGE => Err(0x4001),
             opcode::NAMESPACE_MANAGEMENT if command.cdw10 == 0 => {
                 self.create(&IdentifyNamespace::read_from_bytes(data).unwrap())
             }

@@ -5,7 +5,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     io,
     path::Path,
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     thread,
 };
 
@@ -14,7 +14,8 @@ use storage::{
     Observed,
     desired::{Endpoint, NamespaceId, Nqn},
     host::ObserveError,
-    observed::{Drive, Namespace},
+    observed::{Drive, Functions, Namespace, Unready},
+    plan::bring_up,
 };
 
 use super::{
@@ -59,7 +60,6 @@ impl NvmeDrives {
         for (drive, answer) in plugged.iter().zip(answers) {
             self.enter(&mut inventory, drive, answer, &blocks);
         }
-        record_slots(&plugged);
         self.enter_absent(&mut inventory, &plugged, unread).map_err(unreadable)?;
         inventory.drives.sort_by(|a, b| a.nqn.cmp(&b.nqn));
         number(&mut inventory.drives, &plugged);
@@ -90,7 +90,10 @@ impl NvmeDrives {
         let nqn = &drive.physical.node.nqn;
         match answer {
             Ok(Reading::Contents(contents)) => {
-                self.clear_warning(nqn);
+                // The agent has warned about a drive that it could not make ready; it does not warn at each try.
+                if contents.drive.unready.functions.is_none() {
+                    self.clear_warning(nqn);
+                }
                 let Contents { drive: shown, smart, namespaces, lost, .. } = *contents;
                 let namespaces = namespaces.into_iter();
                 inventory.namespaces.extend(namespaces.map(|held| with_device(held, blocks)));
@@ -223,7 +226,7 @@ impl NvmeDrives {
         inventory.drives.push(drive);
     }
 
-    fn warn_once(&self, nqn: &Nqn, fault: &str) {
+    pub(super) fn warn_once(&self, nqn: &Nqn, fault: &str) {
         let warned = self.warned.lock().insert(nqn.clone(), fault.to_owned());
         if warned.as_deref() != Some(fault) {
             warn!(drive:% = nqn, cause = fault; "the drive cannot be used");
@@ -244,19 +247,6 @@ fn with_device((namespace, nguid): (Namespace, [u8; 16]), blocks: &[BlockNode]) 
     Namespace { device: block.map(|block| block.device.path.clone()), ..namespace }
 }
 
-/// Records the slots of drives that have recorded namespaces. A failure, for example because the disk is full, does not
-/// make the observation fail: a drive without a recorded slot is just never reported as replaced.
-fn record_slots(plugged: &[Arc<Managed>]) {
-    for drive in plugged {
-        let node = &drive.physical.node;
-        let recorded =
-            node.slot_and_serial().map_or(Ok(()), |found| drive.ledger.record_slot(&found));
-        if let Err(error) = recorded {
-            warn!(drive:% = node.nqn, error:%; "the drive's slot was not recorded");
-        }
-    }
-}
-
 impl Managed {
     /// Reads a drive. Sends no command to a drive if this node uses a namespace of the drive that the ledger does not
     /// record.
@@ -271,20 +261,27 @@ impl Managed {
             Some(why) => return Err(why),
             None => {}
         }
-        if self.ready.get().is_none() {
-            if !self.physical.manages_namespaces()? {
-                return Ok(Reading::NotOurs("it does not support namespace management".to_owned()));
-            }
-            self.physical.make_ready()?;
-            self.ready.get_or_init(|| ());
+        let was_ready = self.ready.load(Ordering::SeqCst);
+        if !was_ready && !self.physical.manages_namespaces()? {
+            return Ok(Reading::NotOurs("it does not support namespace management".to_owned()));
         }
         let mut contents = self.contents_of_ours()?;
-        if !contents.is_up {
-            // The drive was reset, or was pulled and put back, and thereby lost its virtual functions.
-            self.physical.make_ready()?;
-            contents = self.contents_of_ours()?;
-        }
+        // A drive that was reset, or was pulled and put back, has lost its virtual functions.
+        let functions = if was_ready && contents.is_up { None } else { self.functions()? };
+        contents.drive.unready = Unready {
+            functions,
+            has_open_intents: self.ledger.has_open_intents(),
+            is_slot_unrecorded: self.ledger.lacks_slot(self.physical.node.slot_and_serial()),
+        };
         Ok(Reading::Contents(Box::new(contents)))
+    }
+
+    /// Returns the state of the drive's virtual functions; `None` if every function is ready.
+    pub(super) fn functions(&self) -> Result<Option<Functions>, Fault> {
+        let functions = self.physical.functions()?;
+        let is_ready = bring_up(&functions).is_empty();
+        self.ready.store(is_ready, Ordering::SeqCst);
+        Ok((!is_ready).then_some(functions))
     }
 
     fn contents_of_ours(&self) -> Result<Contents, Fault> {

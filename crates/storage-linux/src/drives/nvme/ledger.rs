@@ -157,6 +157,18 @@ impl Ledger {
         })
     }
 
+    /// Returns whether an earlier agent recorded that it was about to create namespaces, and these intents were not
+    /// settled yet ([`Self::settle_once`]).
+    pub(super) fn has_open_intents(&self) -> bool {
+        !*self.settled.lock() && !self.file.lock().intents.is_empty()
+    }
+
+    /// Returns whether the drive has recorded namespaces and is in another slot than recorded.
+    pub(super) fn lacks_slot(&self, found: Option<SlotAndSerial>) -> bool {
+        let file = self.file.lock();
+        found.is_some() && !file.namespaces.is_empty() && file.slot != found
+    }
+
     /// Records the drive's slot and serial number, if the drive has recorded namespaces.
     pub(super) fn record_slot(&self, found: &SlotAndSerial) -> io::Result<()> {
         self.change(|file| {

@@ -1,5 +1,5 @@
-//! Accesses a drive through its physical function: checks whether Warren may use the drive, and brings up
-//! the drive's virtual functions.
+//! Accesses a drive through its physical function: checks whether Warren may use the drive, and reads and changes the
+//! drive's virtual functions.
 
 use std::{
     fs, io,
@@ -8,17 +8,16 @@ use std::{
     sync::Arc,
 };
 
-use log::info;
 use nix::fcntl::{Flock, FlockArg};
-use storage::desired::Endpoint;
+use storage::{desired::Endpoint, observed::Functions, step::DriveAction};
 
 use super::{
     admin::{Admin, opcode},
     drive::NvmeDrive,
-    hosts::quirks,
+    functions::{free_resources, offline_numbers, start_offline},
+    hosts::{FUNCTIONS, quirks},
     ioctl::Controller,
     ledger::Ledger,
-    ready::{Functions, Step, bring_up},
     source::{Candidate, Way},
     sysfs::{ControllerNode, attribute, name},
     wire::NAMESPACE_MANAGEMENT,
@@ -87,11 +86,19 @@ impl Physical {
         }
     }
 
-    /// Brings up the virtual functions that are down, and binds the rabbit's own function to its driver.
-    pub(super) fn make_ready(&self) -> Result<(), Fault> {
+    /// Reads the state of the drive's virtual functions.
+    pub(super) fn functions(&self) -> Result<Functions, Fault> {
         match &self.way {
-            Way::Here => self.make_ready_here(),
-            Way::Switch(behind) => behind.make_ready(&self.node.nqn, self.drive.admin()),
+            Way::Here => self.functions_here(),
+            Way::Switch(behind) => behind.virtual_functions(&self.node.nqn, self.drive.admin()),
+        }
+    }
+
+    /// Makes a change to the virtual functions, unless another agent has made it meanwhile.
+    pub(super) fn change_functions(&self, action: &DriveAction) -> Result<(), Fault> {
+        match &self.way {
+            Way::Here => self.change_here(action),
+            Way::Switch(behind) => behind.change(action, &self.node.nqn, self.drive.admin()),
         }
     }
 
@@ -104,24 +111,43 @@ impl Physical {
         }
     }
 
-    fn make_ready_here(&self) -> Result<(), Fault> {
-        let functions = self.functions()?;
-        if functions.possible == 0 || (bring_up(&functions).is_empty() && !self.lacks_own()) {
-            return Ok(());
-        }
-        // On a machine that simulates several nodes, several agents may reach the same drive, and would undo each
-        // other's steps without a lock.
+    /// On a machine that simulates several nodes, several agents may reach the same drive: each locks the drive and
+    /// looks again, so that none resets a controller whose functions another agent has just started.
+    fn change_here(&self, action: &DriveAction) -> Result<(), Fault> {
         let _lock =
             self.lock().map_err(|error| format!("lock the drive's PCI function: {error}"))?;
-        let steps = bring_up(&self.functions()?);
-        for step in &steps {
-            self.apply_step(*step)
-                .map_err(|error| format!("bring up virtual functions: {error}"))?;
+        let now = self.functions()?;
+        let is_first = now.enabled == 0;
+        match action {
+            DriveAction::FreeResources if is_first && now.hoarded => self.free_resources(),
+            DriveAction::EnableFunctions(count) if is_first => self.enable(*count),
+            DriveAction::StartFunctions(_) => self.start(now.preset),
+            DriveAction::BindFunctions(_) => self
+                .bind_own()
+                .map_err(|error| format!("bind the rabbit's virtual function: {error}")),
+            _ => Ok(()),
         }
-        if !steps.is_empty() {
-            info!(drive:% = self.node.nqn; "brought up virtual functions in {} steps", steps.len());
-        }
-        self.bind_own().map_err(|error| format!("bind the rabbit's virtual function: {error}"))
+    }
+
+    fn free_resources(&self) -> Result<(), Fault> {
+        let admin = self.drive.admin();
+        let freed =
+            admin.primary().and_then(|primary| free_resources(admin, primary.controller.get()));
+        freed.map_err(|error| in_one_line("free the resources of virtual functions", &error))
+    }
+
+    fn enable(&self, count: u16) -> Result<(), Fault> {
+        let set = |name, value: &str| self.set(name, value).map_err(|error| error.to_string());
+        set("sriov_drivers_autoprobe", "0")?;
+        set("sriov_numvfs", &count.to_string())
+    }
+
+    fn start(&self, preset: bool) -> Result<(), Fault> {
+        let admin = self.drive.admin();
+        let listed = admin.secondaries();
+        let listed = listed.map_err(|error| in_one_line("read the virtual functions", &error))?;
+        start_offline(admin, &listed, preset, |_| Ok(()))
+            .map_err(|error| in_one_line("start virtual functions", &*error))
     }
 
     /// Locks the drive's PCI function against other agents (flock(2)).
@@ -130,7 +156,7 @@ impl Physical {
         Flock::lock(function, FlockArg::LockExclusive).map_err(|(_, errno)| errno.into())
     }
 
-    fn functions(&self) -> Result<Functions, Fault> {
+    fn functions_here(&self) -> Result<Functions, Fault> {
         let number = |name| {
             let text = attribute(&self.node.function, name).map_err(|error| error.to_string())?;
             Ok::<u16, Fault>(text.and_then(|text| text.parse().ok()).unwrap_or(0))
@@ -139,31 +165,20 @@ impl Physical {
         let fault = |error| in_one_line("read the virtual functions", &error);
         let secondaries = admin.secondaries().map_err(fault)?;
         let possible = if secondaries.is_empty() { 0 } else { number("sriov_totalvfs")? };
-        let (mut hoarded, mut physical) = (false, 0);
-        if possible > 0 {
+        let hoarded = if possible > 0 {
             let primary = admin.primary().map_err(fault)?;
-            hoarded =
-                primary.queues_at_primary.get() > 0 || primary.interrupts_at_primary.get() > 0;
-            physical = primary.controller.get();
-        }
-        let preset = quirks(&self.node.nqn).resources_preset;
-        let enabled = number("sriov_numvfs")?;
-        Ok(Functions { possible, enabled, hoarded, preset, physical, secondaries })
-    }
-
-    fn apply_step(&self, step: Step) -> Result<(), Fault> {
-        let admin = self.drive.admin();
-        let chain = |error| in_one_line(&format!("{step:?}"), &error);
-        match step {
-            Step::Virtualize { controller, action } => {
-                admin.virtualize(controller, action).map_err(chain)
-            }
-            Step::Reset => admin.reset().map_err(chain),
-            Step::Enable(count) => {
-                self.set("sriov_drivers_autoprobe", "0").map_err(|error| error.to_string())?;
-                self.set("sriov_numvfs", &count.to_string()).map_err(|error| error.to_string())
-            }
-        }
+            primary.queues_at_primary.get() > 0 || primary.interrupts_at_primary.get() > 0
+        } else {
+            false
+        };
+        Ok(Functions {
+            wanted: possible.min(FUNCTIONS),
+            enabled: number("sriov_numvfs")?,
+            hoarded,
+            preset: quirks(&self.node.nqn).resources_preset,
+            offline: offline_numbers(&secondaries),
+            unbound: u16::from(!self.own().join("driver").exists()),
+        })
     }
 
     fn set(&self, attribute: &str, value: &str) -> io::Result<()> {
@@ -174,14 +189,10 @@ impl Physical {
         self.node.function.join("virtfn0")
     }
 
-    fn lacks_own(&self) -> bool {
-        self.own().exists() && !self.own().join("driver").exists()
-    }
-
     /// Binds virtual function 1, which is the rabbit's own, to the driver of the physical function. If
     /// `sriov_drivers_autoprobe` is off, the kernel refuses every binding of a virtual function, even on request.
     fn bind_own(&self) -> io::Result<()> {
-        if !self.lacks_own() {
+        if self.own().join("driver").exists() {
             return Ok(());
         }
         self.set("sriov_drivers_autoprobe", "1")?;

@@ -48,21 +48,17 @@ impl Drives for ReachedNamespaces {
         Ok(found.map(|found| found.device))
     }
 
-    fn devices(
-        &self,
-        ids: &[NamespaceId],
-        _: Option<AllocationId>,
-    ) -> Result<Vec<Option<BlockDevice>>, ObserveError> {
-        let found = self.reach.find_with_rescan(ids, |_| true).map_err(unreadable)?;
-        Ok(found.into_iter().map(|device| device.map(|block| block.device)).collect())
-    }
-
     fn namespace_of(&self, device: DeviceNumber) -> Option<NamespaceId> {
         self.reach.sysfs.namespace_of(device)
     }
 
     fn apply(&self, step: &Step) -> Result<(), StepError> {
-        Err(unsupported(step, "this node does not manage drives"))
+        match step {
+            Step::Rescan { namespaces } => {
+                self.reach.rescan(namespaces).map_err(StepError::system("rescan", step.on()))
+            }
+            other => Err(unsupported(other, "this node does not manage drives")),
+        }
     }
 }
 
@@ -84,6 +80,11 @@ impl Reach {
         accepts: impl Fn(&BlockNode) -> bool,
     ) -> io::Result<Option<BlockNode>> {
         Ok(self.sysfs.blocks_of(id)?.into_iter().find(accepts))
+    }
+
+    /// Makes the kernel rescan for namespaces, and waits until they appear.
+    pub(super) fn rescan(&self, ids: &[NamespaceId]) -> io::Result<()> {
+        self.find_with_rescan(ids, |_| true).map(drop)
     }
 
     /// Returns the block devices of many namespaces. If namespaces are missing, makes the kernel rescan the controllers

@@ -9,9 +9,9 @@ use zerocopy::byteorder::little_endian::U16;
 
 use super::{DriveError, NvmeDrive, Result, attached_at, bytes};
 use crate::drives::nvme::{
+    functions::offline,
     hosts::Controllers,
     ledger::Found,
-    ready::first_offline,
     status::code,
     wire::{self, IdentifyController, SmartLog},
 };
@@ -31,7 +31,7 @@ pub(in super::super) struct Contents {
 
 impl NvmeDrive {
     pub(in super::super) fn look(&self) -> Result<Contents> {
-        let controller = self.settle()?;
+        let controller = self.controller()?;
         // Read the records before the drive's list. In the other order, a namespace created in between would be
         // recorded but not listed, and would count as vanished.
         let mut lost = self.ledger.records();
@@ -62,7 +62,7 @@ impl NvmeDrive {
                 unsafe_shutdowns: u64::try_from(smart.unsafe_shutdowns.get()).unwrap_or(u64::MAX),
                 temperature: temperature(&smart, &controller),
             },
-            is_up: first_offline(&listed).is_none(),
+            is_up: offline(&listed).next().is_none(),
             namespaces,
             lost: lost.into_iter().map(|record| (id(record.nsid), record.owner())).collect(),
         })

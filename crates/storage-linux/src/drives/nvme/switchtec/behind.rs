@@ -2,18 +2,21 @@
 
 use std::{sync::Arc, time::Duration};
 
-use log::info;
-use storage::desired::{Endpoint, Nqn};
+use storage::{
+    desired::{Endpoint, Nqn},
+    observed::Functions as Virtual,
+    step::DriveAction,
+};
 
 use super::{
     super::{
-        admin::{Admin, Virtualization},
-        hosts::quirks,
+        admin::Admin,
+        functions::{offline_numbers, start_offline},
+        hosts::{FUNCTIONS, quirks},
         physical::{Fault, in_one_line},
-        ready::{Functions as Virtual, Step, bring_up, first_offline},
         wire::SecondaryController,
     },
-    bindings::{SlotError, missing_bindings},
+    bindings::{Binding, SlotError, missing_bindings},
     command::Command,
     dump::{Functions, Plugged, plugged_at},
     register,
@@ -88,40 +91,72 @@ impl Behind {
         Admin::new(Box::new(tunnel))
     }
 
-    /// Brings the drive's virtual functions online, and binds each to its host. Changes nothing on a drive that has too
-    /// few functions or a function that is bound to a wrong host.
-    pub(in super::super) fn make_ready(&self, nqn: &Nqn, admin: &Admin) -> Result<(), Fault> {
+    /// Reads the state of the drive's virtual functions.
+    ///
+    /// # Errors
+    /// Also when the drive has too few functions, or a function that is bound to a wrong host: such a drive must not be
+    /// changed.
+    pub(in super::super) fn virtual_functions(
+        &self,
+        nqn: &Nqn,
+        admin: &Admin,
+    ) -> Result<Virtual, Fault> {
         let functions = self.functions()?;
-        let slot_fault = |error: SlotError| error.to_string();
-        missing_bindings(&self.slot, &functions).map_err(slot_fault)?;
-        let raised = self.raise(nqn, admin, &functions)?;
-        let bindings = missing_bindings(&self.slot, &functions).map_err(slot_fault)?;
-        for binding in &bindings {
+        let unbound = self.unbound(&functions)?.len();
+        let fault = |error| in_one_line("read the virtual functions", &error);
+        let listed = admin.secondaries().map_err(fault)?;
+        let count = |length: usize| u16::try_from(length).unwrap_or(u16::MAX);
+        let shown = count(functions.virtual_functions.len());
+        Ok(Virtual {
+            wanted: shown.min(FUNCTIONS),
+            enabled: shown,
+            hoarded: false,
+            preset: quirks(nqn).resources_preset,
+            offline: offline_numbers(&listed),
+            unbound: count(unbound),
+        })
+    }
+
+    /// Brings offline functions online, or binds unbound functions to their hosts.
+    pub(in super::super) fn change(
+        &self,
+        action: &DriveAction,
+        nqn: &Nqn,
+        admin: &Admin,
+    ) -> Result<(), Fault> {
+        let functions = self.functions()?;
+        let unbound = self.unbound(&functions)?;
+        match action {
+            DriveAction::StartFunctions(_) => self.start(nqn, admin, &functions),
+            DriveAction::BindFunctions(_) => self.bind(&unbound),
+            other => Err(format!("{other}: the switch does this for the drives behind it")),
+        }
+    }
+
+    fn unbound(&self, functions: &Functions) -> Result<Vec<Binding>, Fault> {
+        missing_bindings(&self.slot, functions).map_err(|error: SlotError| error.to_string())
+    }
+
+    fn bind(&self, bindings: &[Binding]) -> Result<(), Fault> {
+        for binding in bindings {
             let fault = |error| in_one_line("bind a virtual function", &error);
             self.switch(binding.seat.host.pax)
                 .send(Command::Bind, &binding.request())
                 .map_err(fault)?;
         }
-        let unbound = missing_bindings(&self.slot, &self.functions()?).map_err(slot_fault)?;
-        if !unbound.is_empty() {
-            return Err(format!(
-                "{} virtual functions are still bound to no host after the switch accepted the bind commands",
-                unbound.len()
-            ));
+        match self.unbound(&self.functions()?)?.len() {
+            0 => Ok(()),
+            unbound => Err(format!(
+                "{unbound} virtual functions are still bound to no host after the switch accepted the bind commands"
+            )),
         }
-        if raised + bindings.len() > 0 {
-            let bound = bindings.len();
-            info!(drive:% = nqn; "brought up virtual functions in {raised} steps, bound {bound}");
-        }
-        Ok(())
     }
 
     /// Fails when the virtual function of the host at `endpoint` is not bound to that host: a namespace attached to the
     /// function would be reached by another host, or by none.
     pub(in super::super) fn check_bound(&self, endpoint: Endpoint) -> Result<(), Fault> {
         let functions = self.functions()?;
-        let unbound =
-            missing_bindings(&self.slot, &functions).map_err(|error| error.to_string())?;
+        let unbound = self.unbound(&functions)?;
         let seat = seat(endpoint, &self.slot);
         if unbound.iter().any(|binding| Some(binding.seat) == seat) {
             return Err(format!(
@@ -132,51 +167,28 @@ impl Behind {
         Ok(())
     }
 
-    /// Brings the virtual functions online; returns the number of steps that it took.
-    fn raise(&self, nqn: &Nqn, admin: &Admin, functions: &Functions) -> Result<usize, Fault> {
+    fn start(&self, nqn: &Nqn, admin: &Admin, functions: &Functions) -> Result<(), Fault> {
         let fault = |error| in_one_line("read the virtual functions", &error);
-        let possible = u16::try_from(functions.virtual_functions.len()).unwrap_or(u16::MAX);
         let preset = quirks(nqn).resources_preset;
-        let secondaries = admin.secondaries().map_err(fault)?;
-        let steps = bring_up(&Virtual {
-            possible,
-            enabled: possible,
-            hoarded: false,
-            preset,
-            physical: 0,
-            secondaries: secondaries.clone(),
-        });
-        for step in &steps {
-            let Step::Virtualize { controller, action } = *step else {
-                return Err(format!("{step:?} is not for a drive behind a switch"));
-            };
-            if action == Virtualization::Online && !preset {
-                self.reset(controller, &secondaries, functions)?;
-            }
-            let chain = |error| in_one_line(&format!("{step:?}"), &error);
-            admin.virtualize(controller, action).map_err(chain)?;
+        let listed = admin.secondaries().map_err(fault)?;
+        let reset = |function: &SecondaryController| {
+            if preset { Ok(()) } else { Ok(self.reset(function, functions)?) }
+        };
+        start_offline(admin, &listed, preset, reset)
+            .map_err(|error| in_one_line("start virtual functions", &*error))?;
+        // The whole drive counts as faulty when one of its functions stays offline, as in nnf-ec, the earlier software
+        // of rabbits.
+        match offline_numbers(&admin.secondaries().map_err(fault)?).first() {
+            Some(function) => Err(format!("virtual function {function} does not come online")),
+            None => Ok(()),
         }
-        if !steps.is_empty() {
-            // The whole drive counts as faulty when one of its functions stays offline, as in nnf-ec, the earlier
-            // software of rabbits.
-            if let Some(function) = first_offline(&admin.secondaries().map_err(fault)?) {
-                return Err(format!("virtual function {function} does not come online"));
-            }
-        }
-        Ok(steps.len())
     }
 
-    fn reset(
-        &self,
-        controller: u16,
-        secondaries: &[SecondaryController],
-        functions: &Functions,
-    ) -> Result<(), Fault> {
-        let listed = secondaries.iter().find(|function| function.controller.get() == controller);
-        let index = listed.and_then(|function| usize::from(function.function.get()).checked_sub(1));
+    fn reset(&self, listed: &SecondaryController, functions: &Functions) -> Result<(), Fault> {
+        let index = usize::from(listed.function.get()).checked_sub(1);
         let function = index.and_then(|index| functions.virtual_functions.get(index));
         let function = function
-            .ok_or_else(|| format!("the switch shows no function for controller {controller}"))?;
+            .ok_or_else(|| format!("the switch shows no virtual function {}", listed.function))?;
         let fault = |error| in_one_line("reset a virtual function", &error);
         register::reset(self.own(), function.pdfid).map_err(fault)?;
         pause_for(self.pace.reset);

@@ -3,9 +3,11 @@
 use std::{collections::BTreeMap, io, path::Path, sync::Arc, time::Duration};
 
 use storage::{
-    Step,
+    Converged, Converger, Desired, Host, Observed, Step,
     desired::{Access, AllocationId, Endpoint, NamespaceId, NodeName, Nqn},
+    host::{ObserveError, StepError},
     observed::{LinkEnd, LinkState, Namespace, NamespaceOwner},
+    plan::{bring_up, prepare},
 };
 
 use super::{
@@ -64,7 +66,10 @@ fn places(found: &[Found]) -> Vec<(u8, String)> {
 }
 
 fn ready(found: &Found) -> Result<(), String> {
-    found.behind.make_ready(&found.nqn, &found.behind.admin())
+    let admin = found.behind.admin();
+    let functions = found.behind.virtual_functions(&found.nqn, &admin)?;
+    let mut actions = bring_up(&functions).into_iter();
+    actions.try_for_each(|action| found.behind.change(&action, &found.nqn, &admin))
 }
 
 /// Returns the port of the drive in the slot with this index.
@@ -187,7 +192,7 @@ fn preset_functions_get_neither_a_reset_nor_resources() {
 }
 
 #[test]
-fn make_ready_fails_and_binds_nothing_on_a_drive_with_too_few_functions() {
+fn a_drive_with_too_few_functions_is_faulty_and_gets_no_bindings() {
     for (functions, text) in [(0, "shows no virtual functions"), (16, "shows 16 virtual functions")]
     {
         let (chassis, _) = chassis(&[]);
@@ -259,6 +264,41 @@ fn functions_that_go_offline_are_brought_up_again() {
 }
 
 #[test]
+fn an_observation_changes_neither_the_drives_nor_the_switches() {
+    let (chassis, drives) = chassis(&[0, 9]);
+    for drive in drives.values() {
+        let mut state = drive.state();
+        state.down = (1..=17).map(|number| (number, Down::default())).collect();
+        state.refuses_changes = true;
+    }
+    let state = tempfile::tempdir().unwrap();
+    let rabbit = Rabbit::start(&chassis, state.path());
+    let files = || std::fs::read_dir(state.path().join("drives")).unwrap().count();
+    let before = files();
+    let observed = rabbit.drives.inventory().unwrap();
+    assert!(observed.drives.iter().all(|drive| drive.fault.is_none()), "{:?}", observed.drives);
+    assert_eq!(files(), before, "no ledger was written");
+    assert_eq!(chassis.count(Command::Bind) + chassis.count(Command::Register), 0);
+    let steps = prepare(&Desired::Inventory, &observed);
+    let steps: Vec<_> = steps.iter().map(ToString::to_string).collect();
+    let steps_of = |nqn: Nqn| {
+        [
+            format!("bring online virtual functions 1-17 of drive {nqn}"),
+            format!("bind 17 virtual functions to their hosts of drive {nqn}"),
+        ]
+    };
+    assert_eq!(steps, [steps_of(nqn(0)), steps_of(nqn(9))].concat());
+
+    drives[&9].state().refuses_changes = false;
+    let prepared = rabbit.prepare();
+    assert_eq!(prepared.steps.len(), 2, "{:?}", prepared.steps);
+    let faults: Vec<_> = prepared.observed.drives.into_iter().map(|drive| drive.fault).collect();
+    let [Some(fault), None] = &faults[..] else { panic!("{faults:?}") };
+    assert!(fault.starts_with("bring online virtual functions 1-17 of drive"), "{fault}");
+    assert!(rabbit.prepare().steps.is_empty(), "a drive that is ready needs no more steps");
+}
+
+#[test]
 fn a_drive_counts_as_replaced_only_after_all_plugged_in_drives_reported_their_nqns() {
     let (chassis, drives) = chassis(&[0]);
     let state = tempfile::tempdir().unwrap();
@@ -318,8 +358,22 @@ fn known_drives_are_listed_without_waiting_for_a_busy_switch() {
 
 /// An agent of a simulated chassis.
 struct Rabbit {
-    drives: NvmeDrives,
+    drives: Arc<NvmeDrives>,
     _sysfs: tempfile::TempDir,
+}
+
+/// A host that has only drives.
+#[derive(Debug)]
+struct OnlyDrives(Arc<NvmeDrives>);
+
+impl Host for OnlyDrives {
+    fn observe(&self, _: &Desired) -> Result<Observed, ObserveError> {
+        self.0.inventory()
+    }
+
+    fn apply(&self, step: &Step) -> Result<(), StepError> {
+        self.0.apply(step)
+    }
 }
 
 impl Rabbit {
@@ -329,11 +383,17 @@ impl Rabbit {
         let drives = NvmeDrives::open(state, node, Vec::new(), None, long, long).unwrap();
         let source = Source::over(fabric(chassis));
         let drives = NvmeDrives { source, reach: Reach::new(sysfs.path()), ..drives };
-        Self { drives, _sysfs: sysfs }
+        Self { drives: Arc::new(drives), _sysfs: sysfs }
+    }
+
+    /// Makes the drives ready; returns the steps and the last observation.
+    fn prepare(&self) -> Converged {
+        let host = Arc::new(OnlyDrives(Arc::clone(&self.drives)));
+        Converger::new(host).converge(&Desired::Inventory).unwrap()
     }
 
     fn faults(&self) -> Vec<Option<String>> {
-        self.drives.inventory().unwrap().drives.into_iter().map(|drive| drive.fault).collect()
+        self.prepare().observed.drives.into_iter().map(|drive| drive.fault).collect()
     }
 }
 
