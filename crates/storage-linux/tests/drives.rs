@@ -54,6 +54,33 @@ fn free(host: &FakeHost) -> u64 {
 }
 
 #[test]
+fn drives_are_made_ready_by_steps_before_an_allocation_and_a_drive_that_stays_unready_gets_no_namespace()
+ {
+    let (host, converger) = rabbit(16);
+    (0..16).for_each(|slot| host.lose_functions(slot));
+    host.set_refusing(7, true);
+    let before = look(&host);
+    let planned = converger.plan(&Desired::Inventory).unwrap();
+    assert_eq!((planned.len(), look(&host)), (16 * 4, before), "a plan changes nothing");
+
+    let converged = converger.converge(&Desired::Allocated(allocation(0))).unwrap();
+    let kinds: Vec<_> = converged.steps.iter().map(Step::kind).collect();
+    assert_eq!(kinds.iter().filter(|kind| **kind == "start-functions").count(), 15);
+    assert_eq!(kinds.iter().filter(|kind| **kind == "create-namespace").count(), 15);
+    let faults = converged.observed.drives.iter().filter_map(|drive| drive.fault.as_ref());
+    let [fault] = &faults.collect::<Vec<_>>()[..] else {
+        panic!("{:?}", converged.observed.drives)
+    };
+    assert!(fault.starts_with("free the resources of virtual functions"), "{fault}");
+    assert!(fault.contains("drive-7"), "{fault}");
+
+    host.set_refusing(7, false);
+    let steps = converger.converge(&Desired::Inventory).unwrap().steps;
+    let kinds: Vec<_> = steps.iter().map(Step::kind).collect();
+    assert_eq!(kinds, ["free-resources", "enable-functions", "start-functions", "bind-functions"]);
+}
+
+#[test]
 fn a_failed_allocation_leaves_no_namespace_when_one_drive_refuses() {
     let (host, converger) = rabbit(16);
     converger.converge(&Desired::Allocated(allocation(0))).unwrap();

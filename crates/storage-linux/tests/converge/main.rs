@@ -65,6 +65,9 @@ fn settles(converger: &Converger, desired: &Desired) -> Result<(), TestCaseError
 
 /// Removes everything, in the order in which controllers request the removals.
 fn take_down(host: &Arc<FakeHost>, converger: &Converger) -> Result<(), TestCaseError> {
+    // The agent makes an inventory at each start, which makes the drives ready.
+    let inventory = converger.converge(&Desired::Inventory);
+    prop_assert!(inventory.is_ok(), "{inventory:?}");
     for index in 0..PLACES {
         for wish in [Wish::Unmounted(index), Wish::Gone(index), Wish::Released(index)] {
             let Some(desired) = desired(host, &wish) else { continue };

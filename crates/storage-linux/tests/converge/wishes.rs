@@ -195,6 +195,8 @@ pub(crate) enum Wish {
     TargetGone,
     TargetReleased,
     Reboot,
+    /// The rabbit loses its power: the drives lose their virtual functions.
+    PowerCycle,
     /// A foreign mount appears on top of one place, or of all places.
     Cover(u32),
     /// The foreign mount is unmounted again.
@@ -219,6 +221,7 @@ pub(crate) fn wish() -> impl Strategy<Value = Wish> {
         1 => Just(Wish::TargetGone),
         1 => Just(Wish::TargetReleased),
         1 => Just(Wish::Reboot),
+        1 => Just(Wish::PowerCycle),
         1 => (0..=PLACES).prop_map(Wish::Cover),
         1 => (0..=PLACES).prop_map(Wish::Lift),
     ]
@@ -251,6 +254,11 @@ pub(crate) fn desired(host: &FakeHost, wish: &Wish) -> Option<Desired> {
         Wish::TargetReleased => Desired::Released(allocation(TARGET, 0).id),
         Wish::Reboot => {
             host.reboot();
+            return None;
+        }
+        Wish::PowerCycle => {
+            host.reboot();
+            (0..2).for_each(|slot| host.lose_functions(slot));
             return None;
         }
         Wish::Cover(index) => {
