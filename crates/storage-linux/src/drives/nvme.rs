@@ -4,6 +4,7 @@
 //! a drive that does not answer, the agent uses the ledger, because such a drive is neither empty nor gone.
 
 mod admin;
+mod appearance;
 mod change;
 mod drive;
 #[cfg(test)]

@@ -271,7 +271,9 @@ impl Managed {
         contents.drive.unready = Unready {
             functions,
             has_open_intents: self.ledger.has_open_intents(),
-            is_slot_unrecorded: self.ledger.lacks_slot(self.physical.node.slot_and_serial()),
+            is_slot_unrecorded: self
+                .ledger
+                .lacks_slot(self.physical.node.slot_and_serial().as_ref()),
         };
         Ok(Reading::Contents(Box::new(contents)))
     }

@@ -164,9 +164,9 @@ impl Ledger {
     }
 
     /// Returns whether the drive has recorded namespaces and is in another slot than recorded.
-    pub(super) fn lacks_slot(&self, found: Option<SlotAndSerial>) -> bool {
+    pub(super) fn lacks_slot(&self, found: Option<&SlotAndSerial>) -> bool {
         let file = self.file.lock();
-        found.is_some() && !file.namespaces.is_empty() && file.slot != found
+        found.is_some() && !file.namespaces.is_empty() && file.slot.as_ref() != found
     }
 
     /// Records the drive's slot and serial number, if the drive has recorded namespaces.
