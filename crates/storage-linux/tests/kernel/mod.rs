@@ -5,6 +5,7 @@ mod health;
 mod kept;
 mod refused;
 mod silent;
+mod traced;
 
 use std::{
     fs::{self, File},
