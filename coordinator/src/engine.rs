@@ -12,8 +12,7 @@ use fanout::Exchange;
 use kube::Client;
 use tokio::sync::watch::Receiver;
 use tokio::task::JoinSet;
-use workflow::metrics::MetricsRequests;
-use workflow::{Reporting, Rules, Settings};
+use workflow::{EngineRequests, Reporting, Rules, Settings};
 
 use crate::{abandoned, namespaces};
 
@@ -29,13 +28,13 @@ pub(crate) struct Context {
     pub(crate) nodes: Receiver<BTreeSet<String>>,
     /// Whether the API is the embedded API, on which no other controllers work.
     pub(crate) is_standalone: bool,
-    /// Requests of `/metrics`, which the workflow engine answers.
-    pub(crate) metrics: MetricsRequests,
+    /// Requests that the workflow engine answers.
+    pub(crate) requests: EngineRequests,
 }
 
 /// Starts the controllers as tasks of `work`.
 pub(crate) fn start(client: &Client, context: Context, work: &mut JoinSet<()>) {
-    let Context { exchange, nodes, is_standalone, workflows, rules, metrics } = context;
+    let Context { exchange, nodes, is_standalone, workflows, rules, requests } = context;
     let namespaces = namespaces::maintain(client.clone(), exchange, nodes);
     let is_on = workflows.is_some();
     // On a cluster without Warren's engine, the DWS controllers make these namespaces.
@@ -49,7 +48,7 @@ pub(crate) fn start(client: &Client, context: Context, work: &mut JoinSet<()>) {
     let (settings, client) = (workflows.unwrap_or_default(), client.clone());
     spawn_if(work, is_on, "workflows", async move {
         let events = Events::new(client.clone(), "coordinator", &host_name());
-        workflow::run(client, settings, rules, Reporting { metrics, events }).await;
+        workflow::run(client, settings, rules, Reporting { requests, events }).await;
     });
 }
 

@@ -23,7 +23,7 @@ use thiserror::Error;
 use tokio::net::TcpListener;
 
 use crate::hub::Hub;
-use workflow::metrics::MetricsReader;
+use workflow::EngineHandle;
 
 /// The address of `--http-listen` cannot be bound.
 #[derive(Debug, Error)]
@@ -43,7 +43,7 @@ pub(crate) async fn listen(address: SocketAddr) -> Result<TcpListener, HttpError
 pub(crate) async fn serve(
     listener: TcpListener,
     hub: Arc<Hub>,
-    engine: MetricsReader,
+    engine: EngineHandle,
 ) -> Infallible {
     daemon::pages::serve(listener, pages(Sources { hub, engine })).await
 }
@@ -52,7 +52,7 @@ pub(crate) async fn serve(
 #[derive(Clone, Debug)]
 struct Sources {
     hub: Arc<Hub>,
-    engine: MetricsReader,
+    engine: EngineHandle,
 }
 
 fn pages(sources: Sources) -> Router {
@@ -77,6 +77,6 @@ async fn readyz(State(Sources { hub, .. }): State<Sources>) -> (StatusCode, Stri
 
 async fn metrics(State(sources): State<Sources>) -> impl IntoResponse {
     const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    let engine = sources.engine.text().await;
+    let engine = sources.engine.metrics().await;
     ([(CONTENT_TYPE, OPEN_METRICS)], metrics::text(&sources.hub.nodes(), &engine))
 }

@@ -14,7 +14,7 @@ use thiserror::Error;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use workflow::Rules;
-use workflow::metrics::{MetricsReader, MetricsRequests};
+use workflow::{EngineHandle, EngineRequests};
 
 use self::listeners::Listeners;
 use crate::cluster::ClusterService;
@@ -119,14 +119,14 @@ impl Coordinator {
             node_address: listeners.tls.as_ref().and_then(TlsListener::address),
             http_address: listeners.http.as_ref().and_then(|listener| listener.local_addr().ok()),
         };
-        let (metrics, requests) = MetricsReader::new();
-        coordinator.serve_http(&mut listeners, metrics, rules.clone());
+        let (engine, requests) = EngineHandle::new();
+        coordinator.serve_http(&mut listeners, engine.clone(), rules.clone());
         let rules = rules.unwrap_or_default();
         coordinator.start_work(&client, embedded.is_some(), config, rules.clone(), requests);
         if let Some(embedded) = embedded {
             coordinator.serve_api(embedded);
         }
-        let services = coordinator.services(client, config, rules).await;
+        let services = coordinator.services(client, config, rules, engine).await;
         coordinator.serve(listeners, services);
         Ok(coordinator)
     }
@@ -161,7 +161,7 @@ impl Coordinator {
         is_standalone: bool,
         config: &Config,
         rules: Rules,
-        metrics: MetricsRequests,
+        requests: EngineRequests,
     ) {
         let exchange = self.hub.exchange();
         let (names_sender, names) = watch::channel(BTreeSet::new());
@@ -177,7 +177,7 @@ impl Coordinator {
         self.work.spawn(jobs::send_requests(client.clone(), None, jobs.clone()));
         let workflows = config.workflows.clone();
         let exchange = exchange.clone();
-        let context = Context { workflows, rules, exchange, nodes: names, is_standalone, metrics };
+        let context = Context { workflows, rules, exchange, nodes: names, is_standalone, requests };
         engine::start(client, context, &mut self.work);
     }
 
@@ -185,11 +185,11 @@ impl Coordinator {
     fn serve_http(
         &mut self,
         listeners: &mut Listeners,
-        metrics: MetricsReader,
+        engine: EngineHandle,
         rules: Option<Rules>,
     ) {
         if let Some(listener) = listeners.http.take() {
-            let serving = http::serve(listener, self.hub.clone(), metrics);
+            let serving = http::serve(listener, self.hub.clone(), engine);
             self.work.spawn(async { match serving.await {} });
         }
         if let Some(listener) = listeners.webhook.take() {
@@ -198,9 +198,15 @@ impl Coordinator {
         }
     }
 
-    async fn services(&self, client: Client, config: &Config, rules: Rules) -> Services {
+    async fn services(
+        &self,
+        client: Client,
+        config: &Config,
+        rules: Rules,
+        engine: EngineHandle,
+    ) -> Services {
         let operators = config.tls.as_ref().map(|tls| tls.operators.clone()).unwrap_or_default();
-        let cluster = ClusterService::new(self.hub.clone(), &operators);
+        let cluster = ClusterService::new(self.hub.clone(), engine, &operators);
         let managers =
             Managers { users: config.managers.clone().into(), operators: operators.into() };
         let hub = self.hub.clone();

@@ -63,6 +63,30 @@ fn each_compute_runs_with_its_own_xfs_and_nothing_is_left() -> anyhow::Result<()
 }
 
 #[test]
+fn a_dry_run_names_rabbits_and_sizes_and_makes_nothing() -> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let flow = Flow::new(3, "dry")?;
+    let dry_run = |directive: &str| {
+        let mut argv = flow.fixture.run.cluster.warren()?;
+        argv.args(["run", directive, "--nodes", "compute-[1-3]", "--dry-run"]);
+        let output = argv.output().context("warren run --dry-run")?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        anyhow::Ok((output.status.code(), text(&output.stdout), text(&output.stderr)))
+    };
+    let (code, table, note) = dry_run(XFS)?;
+    ensure!(code == Some(0) && note.contains("nothing was made"), "{code:?} {table} {note}");
+    for cell in [XFS, "rabbit-1", "3 xfs", "GiB"] {
+        ensure!(table.contains(cell), "no {cell} in {table}");
+    }
+    let (code, _, why) = dry_run("#DW jobdw type=xfs capacity=900TiB name=scratch")?;
+    ensure!(code != Some(0) && why.contains("its drives have"), "{code:?} {why}");
+    flow.nothing_is_left()?;
+    flow.end()
+}
+
+#[test]
 fn storage_that_cannot_be_made_fails_the_run_and_leaves_nothing() -> anyhow::Result<()> {
     if !gate::loop_devices() {
         return Ok(());

@@ -12,6 +12,7 @@ mod movements;
 mod nodes;
 mod persistent;
 mod plan;
+mod rehearse;
 mod run;
 mod wait;
 mod workflow;
@@ -30,6 +31,7 @@ use cli::Output;
 pub(crate) async fn run(line: CommandLine, output: Output) -> Result<Exit, Failure> {
     let global = &line.global;
     match line.verb {
+        Verb::Run(args) if args.dry_run => rehearse::run(&global.coordinator, &args, output).await,
         Verb::Run(args) => run::run(&global.server, &args, output).await,
         Verb::Workflow(verb) => workflow::run(&global.server, &verb, output).await,
         Verb::Workload(verb) => workload::run(&global.coordinator, &verb, output).await,

@@ -12,6 +12,7 @@ use tonic::Streaming;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 use tonic_health::pb::health_client::HealthClient;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
+use workflow::EngineHandle;
 
 use super::*;
 use crate::health;
@@ -64,7 +65,7 @@ impl Served {
         let hub = Arc::new(Hub::new());
         let services = Services {
             link: Link::new(hub.clone()),
-            cluster: ClusterService::new(hub.clone(), &[]),
+            cluster: ClusterService::new(hub.clone(), EngineHandle::new().0, &[]),
             workloads: workloads_without_api(hub),
             health: health::reporter().await,
         };
@@ -164,7 +165,7 @@ async fn on_the_unix_socket_silent_connections_and_those_beyond_the_limit_are_cl
     let hub = Arc::new(Hub::new());
     let services = Services {
         link: Link::new(hub.clone()),
-        cluster: ClusterService::new(hub.clone(), &[]),
+        cluster: ClusterService::new(hub.clone(), EngineHandle::new().0, &[]),
         workloads: workloads_without_api(hub),
         health: health::reporter().await,
     };

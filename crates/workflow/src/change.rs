@@ -106,7 +106,7 @@ impl Change {
 }
 
 impl Target {
-    fn from_object<K: Object>(object: &K) -> Self {
+    pub(crate) fn from_object<K: Object>(object: &K) -> Self {
         Self {
             resource: ApiResource::erase::<K>(&()),
             namespace: object.namespace().unwrap_or_default(),

@@ -24,10 +24,12 @@ use crate::{
     change::Change,
     claims::{self, SharedLease},
     execute::{ExecutedChanges, Refusal, Stored, execute},
-    metrics::{Metrics, MetricsRequests},
+    metrics::Metrics,
     notes::note,
     plan::{Plan, plan_key},
     progress::Outcome,
+    rehearsal::rehearse,
+    requests::{EngineRequests, Request},
     site::Settings,
     world::{Key, Wake, World},
 };
@@ -37,18 +39,18 @@ const SIDE_BY_SIDE: usize = 64;
 /// Maximum number of watch events that are taken in before the engine plans again.
 const AT_ONCE: usize = 4096;
 
-/// Metrics and Events of the engine.
+/// What the engine tells others: answers to requests, and Events.
 #[derive(Debug)]
 pub struct Reporting {
-    /// Requests for the text of the metrics.
-    pub metrics: MetricsRequests,
+    /// Requests of other tasks of the coordinator.
+    pub requests: EngineRequests,
     /// Publisher of the Events of Workflows.
     pub events: Events,
 }
 
 /// Drives all workflows and answers requests for metrics, until this future is dropped.
 pub async fn run(client: Client, settings: Settings, rules: Rules, reporting: Reporting) {
-    let Reporting { metrics: requests, events: published } = reporting;
+    let Reporting { requests, events: published } = reporting;
     let mut events = watch_all(&client, &settings);
     let lease = SharedLease::default();
     if let Some(me) = settings.claims_as.clone() {
@@ -114,16 +116,13 @@ impl Engine {
         }
     }
 
-    async fn run(mut self, mut events: BoxStream<'static, Update>, mut requests: MetricsRequests) {
+    async fn run(mut self, mut events: BoxStream<'static, Update>, mut requests: EngineRequests) {
         loop {
             let due = self.queue.deadline().map(tokio::time::Instant::from_std);
             tokio::select! {
                 Some(update) = events.next() => self.take_in(update, &mut events),
                 Some(joined) = self.passes.join_next() => self.finish_pass(joined),
-                Some(answer) = requests.recv() => {
-                    // The requester may no longer wait for the answer.
-                    let _ = answer.send(self.metrics.text(&self.world.count(Timestamp::now())));
-                }
+                Some(request) = requests.0.recv() => self.answer(request),
                 () = sleep_until(due) => {}
             }
             if !self.world.is_complete() {
@@ -133,6 +132,20 @@ impl Engine {
                 self.world.keys().into_iter().for_each(|key| self.queue.wake(key));
             }
             self.start_due_keys();
+        }
+    }
+
+    /// Answers a request. The requester may no longer wait for the answer.
+    fn answer(&self, request: Request) {
+        match request {
+            Request::Metrics(answer) => {
+                let _ = answer.send(self.metrics.text(&self.world.count(Timestamp::now())));
+            }
+            Request::Rehearse(workflow, computes, answer) => {
+                let world = self.world.clone();
+                let rehearse = move || answer.send(rehearse(world, &workflow, &computes));
+                drop(tokio::task::spawn_blocking(rehearse));
+            }
         }
     }
 

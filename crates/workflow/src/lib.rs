@@ -84,7 +84,9 @@ pub mod plan;
 pub mod profile;
 pub mod progress;
 pub mod rabbit;
+pub mod rehearsal;
 pub mod report;
+mod requests;
 pub mod reservations;
 pub mod shipped;
 pub mod site;
@@ -93,4 +95,5 @@ pub mod world;
 
 pub use admit::{Rules, admit, complete};
 pub use engine::{Reporting, run};
+pub use requests::{EngineHandle, EngineRequests};
 pub use site::{Containers, IndexNames, Settings};

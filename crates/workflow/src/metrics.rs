@@ -9,35 +9,9 @@ use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::Registry,
 };
-use tokio::sync::{mpsc, oneshot};
 
 /// Buckets of the time to reach a state, in seconds: from states without storage to the longest time-out of a site.
 const BUCKETS: [f64; 9] = [0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0];
-
-/// Sends the engine requests for its metrics.
-#[derive(Clone, Debug)]
-pub struct MetricsReader(mpsc::Sender<oneshot::Sender<String>>);
-
-/// The engine's end of the channel by which its metrics are read.
-pub type MetricsRequests = mpsc::Receiver<oneshot::Sender<String>>;
-
-impl MetricsReader {
-    /// Returns a reader, and the channel on which the engine gets its requests.
-    #[must_use]
-    pub fn new() -> (Self, MetricsRequests) {
-        let (sender, requests) = mpsc::channel(1);
-        (Self(sender), requests)
-    }
-
-    /// Returns the engine's metrics in the OpenMetrics text format without the end marker; empty while no engine runs.
-    pub async fn text(&self) -> String {
-        let (sender, text) = oneshot::channel();
-        if self.0.send(sender).await.is_err() {
-            return String::new();
-        }
-        text.await.unwrap_or_default()
-    }
-}
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct StateLabel {

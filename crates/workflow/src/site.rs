@@ -89,7 +89,7 @@ pub enum IndexNames {
 }
 
 /// The system, its rabbits, and the site's profiles and rules, which all workflows share.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Site {
     pub settings: Settings,
     /// The object `SystemConfiguration default/default`.

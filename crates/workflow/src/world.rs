@@ -79,7 +79,7 @@ pub enum Wake {
 }
 
 /// All objects that the engine acts on.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct World {
     /// System, rabbits, profiles and rules, which all workflows share.
     pub site: Site,
@@ -132,7 +132,7 @@ pub struct World {
 }
 
 /// Changes of one plan that the API refused.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Refused {
     /// The changes and the reasons.
     refusals: Vec<Refusal>,

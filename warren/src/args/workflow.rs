@@ -66,6 +66,9 @@ pub(crate) struct Run {
     /// runs as the job's user.
     #[arg(long, value_name = "LINE", env = "WARREN_LAUNCHER")]
     pub launcher: Option<Launcher>,
+    /// Show which storage the job would get on which rabbits, and what would fail; make nothing and run nothing
+    #[arg(long, conflicts_with_all = ["timeline", "svg"])]
+    pub dry_run: bool,
     /// Give up if a state takes longer than this, as in `90s` or `5m`
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = parse_timeout)]
     pub timeout: Duration,
@@ -76,7 +79,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
     /// Command to run, with its arguments
-    #[arg(last = true, required = true)]
+    #[arg(last = true, required_unless_present = "dry_run")]
     pub command: Vec<String>,
 }
 

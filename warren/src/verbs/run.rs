@@ -170,7 +170,7 @@ pub(super) fn write_svg(file: &Path, timeline: &Timeline) -> Result<(), Failure>
 }
 
 /// Returns the job's computes; this host if `--nodes` is missing.
-fn nodes(args: &Run) -> Result<Vec<String>, Failure> {
+pub(super) fn nodes(args: &Run) -> Result<Vec<String>, Failure> {
     let nodes = match &args.nodes {
         Some(nodes) => nodes.0.clone(),
         None => {

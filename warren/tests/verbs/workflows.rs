@@ -223,6 +223,15 @@ fn a_timeout_of_a_run_names_the_cause() {
 }
 
 #[test]
+fn a_dry_run_without_an_engine_says_whom_to_ask() {
+    let (here, _centre) = site();
+    let line = ["run", DIRECTIVE, "--nodes", "compute-1", "--dry-run"];
+    let text = stderr(&here.warren(&line).assert().failure());
+    assert!(text.contains("this coordinator drives no workflows"), "{text}");
+    assert_eq!(workflows(&here), 0);
+}
+
+#[test]
 fn a_run_with_wrong_arguments_creates_no_workflow() {
     let (here, _centre) = site();
     let refused = |arguments: &[&str], expected: &str| {

@@ -54,9 +54,9 @@ fn traced(trace: &Path, observe: impl FnOnce()) -> Vec<String> {
 fn only_reads(call: &str) -> bool {
     let call = call.trim_start_matches(|digit: char| digit.is_ascii_digit() || digit == ' ');
     let writes = ["O_WRONLY", "O_RDWR", "O_CREAT", "O_TRUNC", "O_APPEND"];
-    let is_read = |flag: &&str| !call.contains(*flag);
+    let is_read = |flag: &str| !call.contains(flag);
     match call.split('(').next() {
-        Some("open" | "openat" | "openat2") => writes.iter().all(|flag| is_read(&flag)),
+        Some("open" | "openat" | "openat2") => writes.iter().all(|flag| is_read(flag)),
         Some("write" | "writev") => call.contains("(1, ") || call.contains("(2, "),
         _ => call.starts_with("+++") || call.starts_with("---") || call.contains("resumed>"),
     }

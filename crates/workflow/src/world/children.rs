@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Keys of a workflow's objects, except objects whose names follow from the workflow's name.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Children {
     pub(super) servers: BTreeSet<ObjectKey>,
     pub(super) blocks: BTreeSet<ObjectKey>,

@@ -17,7 +17,7 @@ use k8s_openapi::api::{
 use kube::{Resource, api::DynamicObject};
 
 use super::{Wake, WatchedKind, World};
-use crate::site::Settings;
+use crate::{change::Target, site::Settings};
 
 /// Which objects of a kind the engine watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,9 +87,20 @@ impl Settings {
 /// delivered before the object was created.
 type TakeStored = fn(&mut World, DynamicObject, Option<u64>) -> Vec<Wake>;
 
-/// Scope of each kind, and the function by which the world takes in a stored object.
-#[derive(Debug, Default)]
-pub(super) struct Kinds(BTreeMap<String, (Scope, TakeStored)>);
+/// Finds an object by its namespace and name.
+type Find = fn(&mut World, &str, &str) -> Option<DynamicObject>;
+
+/// A kind that the world keeps.
+#[derive(Clone, Copy, Debug)]
+struct Kind {
+    scope: Scope,
+    take: TakeStored,
+    find: Find,
+}
+
+/// The kinds that the world keeps, by name.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Kinds(BTreeMap<String, Kind>);
 
 impl Kinds {
     pub(super) fn new(settings: &Settings) -> Self {
@@ -100,7 +111,7 @@ impl Kinds {
 
     /// Returns true if the engine works without objects of this kind.
     pub(super) fn is_optional(&self, kind: &str) -> bool {
-        self.0.get(kind).is_some_and(|(scope, _)| *scope == Scope::IfServed)
+        self.0.get(kind).is_some_and(|kind| kind.scope == Scope::IfServed)
     }
 }
 
@@ -111,7 +122,11 @@ impl ForEachKind for Kinds {
             (Ok(object), None) => world.take_patched(object),
             (Err(_), _) => Vec::new(),
         };
-        self.0.insert(K::kind(&()).into_owned(), (scope, take));
+        let find: Find = |world, namespace, name| {
+            let object = K::store(world).get(namespace, name)?;
+            serde_json::from_value(serde_json::to_value(&**object).ok()?).ok()
+        };
+        self.0.insert(K::kind(&()).into_owned(), Kind { scope, take, find });
     }
 }
 
@@ -123,12 +138,18 @@ impl World {
         self.kinds.0.keys().all(|kind| self.answered.contains(kind))
     }
 
+    /// Returns an object of a kind that the world keeps.
+    pub(crate) fn find(&mut self, target: &Target) -> Option<DynamicObject> {
+        let find = self.kinds.0.get(&target.resource.kind)?.find;
+        find(self, &target.namespace, &target.name)
+    }
+
     /// Takes in the API's answer to a change, before the watch delivers it. `is_new` is the number of lists delivered
     /// before the creation of a new object.
     pub fn take_stored(&mut self, object: DynamicObject, is_new: Option<u64>) -> Vec<Wake> {
         let kind = object.types.as_ref().map(|types| types.kind.clone()).unwrap_or_default();
         match self.kinds.0.get(&kind) {
-            Some((_, take)) => take(self, object, is_new),
+            Some(Kind { take, .. }) => take(self, object, is_new),
             // Secrets have no watch: the engine has no right to read them.
             None if kind == Secret::kind(&()) => {
                 object.try_parse().map(|secret| self.add_keys(&secret)).unwrap_or_default()

@@ -60,7 +60,7 @@ impl Site {
             settings,
             Rules::default(),
             workflow::Reporting {
-                metrics: workflow::metrics::MetricsReader::new().1,
+                requests: workflow::EngineHandle::new().1,
                 events: controller::events::Events::default(),
             },
         );

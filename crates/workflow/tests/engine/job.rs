@@ -13,6 +13,17 @@ pub(crate) fn directive(kind: &str, name: &str) -> String {
     format!("#DW jobdw type={kind} capacity=1GiB name={name}")
 }
 
+/// Returns a new Workflow as a workload manager creates it.
+pub(crate) fn new_workflow(user: u32, name: &str, directives: &[String]) -> Value {
+    json!({
+        "kind": "Workflow", "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "desiredState": "Proposal", "wlmID": "test", "jobID": 7, "userID": user, "groupID": 1002,
+            "hurry": false, "forceReady": false, "dwDirectives": directives,
+        },
+    })
+}
+
 impl Site {
     pub(crate) fn create(&mut self, name: &str, directives: &[String]) {
         self.create_by(1001, name, directives);
@@ -20,13 +31,7 @@ impl Site {
 
     /// Creates a workflow whose user has this user id.
     pub(crate) fn create_by(&mut self, user: u32, name: &str, directives: &[String]) {
-        let workflow = json!({
-            "kind": "Workflow", "metadata": {"name": name, "namespace": "default"},
-            "spec": {
-                "desiredState": "Proposal", "wlmID": "test", "jobID": 7, "userID": user, "groupID": 1002,
-                "hurry": false, "forceReady": false, "dwDirectives": directives,
-            },
-        });
+        let workflow = new_workflow(user, name, directives);
         workflow::admit(None, &workflow, None).unwrap();
         self.put(workflow);
     }

@@ -18,6 +18,7 @@ mod matrix;
 mod persistent;
 mod placement;
 mod refusals;
+mod rehearsals;
 mod rules;
 mod samples;
 mod scale;
