@@ -22,7 +22,7 @@ use crate::{
     host::{ObserveError, StepError},
     observed::{Namespace, NamespaceOwner},
     plan,
-    plan::prepare,
+    plan::first_steps,
 };
 
 /// Maximum number of rounds (observe, plan, execute) before the converger gives up. A new allocation needs three: the
@@ -168,14 +168,7 @@ impl Converger {
     /// Returns the steps that [`Converger::converge`] would take in its first round.
     pub fn plan(&self, desired: &Desired) -> Result<Vec<Step>, ConvergeError> {
         let observed = self.observe(desired).map_err(ConvergeError::Observe)?;
-        let mut steps = prepare(desired, &observed);
-        match caught(|| plan(desired, &observed))? {
-            Ok(planned) => steps.extend(planned),
-            // The steps that come first may remove the reason of the rejection.
-            Err(rejection) if steps.is_empty() => return Err(rejection.into()),
-            Err(_) => {}
-        }
-        Ok(steps)
+        Ok(caught(|| first_steps(desired, &observed))??)
     }
 
     /// Observes the part of the node that `desired` concerns.

@@ -24,6 +24,20 @@ pub use reject::{Rejection, RejectionClass, without_remedy};
 
 use crate::{Desired, Observed, Step};
 
+/// Plans the first steps of a convergence: those that make drives ready, then those of the unit.
+///
+/// # Errors
+/// The rejection of [`plan`], unless the steps that come first may remove its reason.
+pub fn first_steps(desired: &Desired, observed: &Observed) -> Result<Vec<Step>, Rejection> {
+    let mut steps = prepare(desired, observed);
+    match plan(desired, observed) {
+        Ok(planned) => steps.extend(planned),
+        Err(rejection) if steps.is_empty() => return Err(rejection),
+        Err(_) => {}
+    }
+    Ok(steps)
+}
+
 /// Plans the steps from `observed` to `desired`, up to the first step whose result must be observed; empty when the
 /// node is as desired.
 ///
