@@ -35,6 +35,7 @@ pub mod chassis;
 pub mod client_mount;
 pub mod config;
 pub mod container;
+mod equipment;
 pub mod failure;
 pub mod fence;
 pub mod health;
@@ -44,6 +45,7 @@ pub mod node;
 pub mod node_manager;
 pub mod node_storage;
 pub mod pass;
+pub mod plan;
 pub mod probes;
 pub mod run;
 #[cfg(test)]

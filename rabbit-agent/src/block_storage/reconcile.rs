@@ -9,6 +9,7 @@ use std::{
 use agent::error::Failure;
 use api::{NnfNodeBlockStorage, names::finalizer};
 use daemon::chain;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use storage::{
     Converged, Desired, Observed, Step,
     desired::{Allocation, AllocationId, Endpoint, NamespaceId, ObjectUid},
@@ -22,10 +23,10 @@ use super::{
     report::{self, Outcome},
 };
 use crate::{
-    cache::Key,
+    cache::{Cache, Key},
     chassis::Chassis,
     failure::{self, combined, no_room},
-    fence::is_shared,
+    fence::{Fences, is_shared},
     pass::{Context, Pass, converge},
 };
 
@@ -41,14 +42,64 @@ pub struct BlockStorageView {
     pub mounts: Vec<String>,
 }
 
+/// The work of a pass over a NnfNodeBlockStorage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Work {
+    /// Makes the allocations, and attaches their namespaces.
+    Allocate,
+    /// The object is being deleted, but file systems lie on its devices: waits for their tear-down. With `to_refresh`,
+    /// attaches the namespaces again and looks up their device paths.
+    Keep { to_refresh: bool },
+    /// Removes the finalizer of a NnfNodeStorage that is gone.
+    Unlock,
+    /// Releases all namespaces.
+    Release,
+    /// The object is being deleted, and the agent has released all namespaces.
+    Nothing,
+}
+
 impl BlockStorageView {
-    fn allocations(
+    /// Returns the view of the object with this name; `None` if the cache has no such object.
+    pub fn new(cache: &Cache, name: &str) -> Option<Self> {
+        Some(Self {
+            object: Arc::clone(cache.block_storage(name)?),
+            chassis: cache.chassis(),
+            elsewhere: cache.reported_elsewhere(name),
+            in_use: cache.is_in_use(name),
+            mounts: cache.mounts_on(name),
+        })
+    }
+
+    /// Returns the work of a pass of the agent that started at `started`.
+    pub fn work(&self, started: &Time) -> Work {
+        let object = &*self.object;
+        if object.metadata.deletion_timestamp.is_none() {
+            return Work::Allocate;
+        }
+        if !has_finalizer(object, finalizer::NNF_NODE_BLOCK_STORAGE) {
+            return Work::Nothing;
+        }
+        if !has_finalizer(object, finalizer::NNF_NODE_STORAGE) {
+            return Work::Release;
+        }
+        if !self.in_use {
+            return Work::Unlock;
+        }
+        // Devices that failed may be back, and the tear-down of the file systems needs them.
+        let to_refresh = object.status.as_ref().is_some_and(|status| {
+            let is_seen = report::is_observed_by(status, started) && status.error.is_none();
+            report::has_devices(status) && !is_seen
+        });
+        Work::Keep { to_refresh }
+    }
+
+    /// Returns the allocations that the object asks for.
+    pub fn allocations(
         &self,
-        context: &Context,
-        object: &NnfNodeBlockStorage,
+        fences: &Fences,
         policy: AllocationPolicy,
     ) -> Result<Vec<Allocation>, BlockStorageError> {
-        without_fenced(object, &self.chassis, policy, &self.elsewhere, &context.fences)
+        without_fenced(&self.object, &self.chassis, policy, &self.elsewhere, fences)
     }
 
     /// Converges the units. For a GFS2, uses the converger that asks for permission before each attachment: a
@@ -65,12 +116,23 @@ pub async fn reconcile(
     view: &BlockStorageView,
     pass: &mut Pass,
 ) -> Result<(), WriteError> {
-    let object = &*view.object;
-    if object.metadata.deletion_timestamp.is_some() {
-        return delete(context, view, pass).await;
+    match view.work(&context.started) {
+        Work::Allocate => allocate(context, view, pass).await,
+        Work::Keep { to_refresh: true } => keep_attached(context, view, pass).await,
+        Work::Keep { to_refresh: false } | Work::Nothing => Ok(()),
+        Work::Unlock => unlock(context, view, pass).await,
+        Work::Release => release_all(context, view, pass).await,
     }
-    let object = pass.with_finalizer(context, object, finalizer::NNF_NODE_BLOCK_STORAGE).await?;
-    let allocations = match view.allocations(context, &object, context.policy) {
+}
+
+async fn allocate(
+    context: &Context,
+    view: &BlockStorageView,
+    pass: &mut Pass,
+) -> Result<(), WriteError> {
+    let finalizer = finalizer::NNF_NODE_BLOCK_STORAGE;
+    let object = pass.with_finalizer(context, &*view.object, finalizer).await?;
+    let allocations = match view.allocations(&context.fences, context.policy) {
         Ok(allocations) => allocations,
         Err(error) => {
             return pass.refuse(context, &object, &Failure::from(&error), report::with_error).await;
@@ -100,7 +162,7 @@ async fn keep_attached(
 ) -> Result<(), WriteError> {
     let object = &*view.object;
     let policy = AllocationPolicy { replace: false, ..context.policy };
-    let allocations = match view.allocations(context, object, policy) {
+    let allocations = match view.allocations(&context.fences, policy) {
         Ok(allocations) => allocations,
         Err(error) => {
             return pass.refuse(context, object, &Failure::from(&error), report::with_error).await;
@@ -195,37 +257,26 @@ async fn roll_back(
     }
 }
 
-/// Releases all namespaces of a deleted object. As long as file systems lie on its devices, keeps the devices
-/// and their paths instead.
-async fn delete(
+/// Removes the finalizer of a NnfNodeStorage that is gone although this agent did not release it: the finalizer on the
+/// NnfNodeStorage was removed by force. The same finalizer on the block storage remains, and no other program removes
+/// it.
+async fn unlock(
     context: &Context,
     view: &BlockStorageView,
     pass: &mut Pass,
 ) -> Result<(), WriteError> {
     let object = &*view.object;
-    if !has_finalizer(object, finalizer::NNF_NODE_BLOCK_STORAGE) {
-        return Ok(());
-    }
-    if has_finalizer(object, finalizer::NNF_NODE_STORAGE) {
-        let status = object.status.as_ref();
-        // Devices that failed may be back, and the tear-down of the file systems needs them.
-        let to_refresh = status.is_some_and(|status| {
-            let is_seen =
-                report::is_observed_by(status, &context.started) && status.error.is_none();
-            report::has_devices(status) && !is_seen
-        });
-        return match (view.in_use, to_refresh) {
-            (true, true) => keep_attached(context, view, pass).await,
-            (true, false) => Ok(()),
-            // The NnfNodeStorage is gone although this agent did not release it: the finalizer on the NnfNodeStorage
-            // was removed by force. The same finalizer on the block storage remains, and no other program removes it.
-            (false, _) => {
-                pass.wakes
-                    .push(Key::BlockStorage(object.metadata.name.clone().unwrap_or_default()));
-                pass.without_finalizer(context, object, finalizer::NNF_NODE_STORAGE).await
-            }
-        };
-    }
+    pass.wakes.push(Key::BlockStorage(object.metadata.name.clone().unwrap_or_default()));
+    pass.without_finalizer(context, object, finalizer::NNF_NODE_STORAGE).await
+}
+
+/// Releases all namespaces of a deleted object.
+async fn release_all(
+    context: &Context,
+    view: &BlockStorageView,
+    pass: &mut Pass,
+) -> Result<(), WriteError> {
+    let object = &*view.object;
     match release(context, view).await {
         Ok(()) => {
             pass.wakes.push(Key::Node);
@@ -266,8 +317,20 @@ async fn adopt(
     view: &BlockStorageView,
     seen: &Observed,
 ) -> Result<BTreeSet<AllocationId>, Failure> {
+    let lost = without_record(view, context.policy, seen);
+    let ids: BTreeSet<_> = lost.keys().copied().collect();
+    let results = context.converge(lost.into_values().map(Desired::Adopted).collect()).await;
+    all_done("adopt", &ids, &results).map(|()| ids)
+}
+
+/// Returns the allocations in the object's status that have a namespace without an entry in the ledger.
+pub fn without_record(
+    view: &BlockStorageView,
+    policy: AllocationPolicy,
+    seen: &Observed,
+) -> BTreeMap<AllocationId, Allocation> {
     let mut lost = BTreeMap::new();
-    match from_status(&view.object, context.policy, &view.elsewhere) {
+    match from_status(&view.object, policy, &view.elsewhere) {
         Ok(reported) => {
             lost.extend(reported.into_iter().map(|allocation| (allocation.id, allocation)));
         }
@@ -280,9 +343,7 @@ async fn adopt(
     lost.retain(|_, allocation| {
         allocation.reported.iter().any(|reported| has_no_record(&reported.id, seen))
     });
-    let ids: BTreeSet<_> = lost.keys().copied().collect();
-    let results = context.converge(lost.into_values().map(Desired::Adopted).collect()).await;
-    all_done("adopt", &ids, &results).map(|()| ids)
+    lost
 }
 
 fn has_no_record(id: &NamespaceId, seen: &Observed) -> bool {
@@ -298,7 +359,7 @@ async fn inventory(context: &Context) -> Result<Observed, Failure> {
 
 /// Returns the object's allocations that have an entry in a ledger. An allocation counts even if its namespace is gone
 /// from the drive: otherwise the entry would outlive the object.
-fn owned(seen: &Observed, owner: ObjectUid) -> impl Iterator<Item = AllocationId> {
+pub fn owned(seen: &Observed, owner: ObjectUid) -> impl Iterator<Item = AllocationId> {
     let owners =
         seen.namespaces.iter().map(|namespace| &namespace.owner).chain(seen.vanished.values());
     owners.filter_map(NamespaceOwner::allocation).filter(move |id| id.owner == owner)

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     block_storage::report::is_current,
-    cache::{NoProfile, block_name},
+    cache::{Cache, NoProfile, block_name},
     failure::combined,
     pass::{Context, Pass},
 };
@@ -21,6 +21,7 @@ use api::{
     NnfNodeBlockStorage, NnfNodeStorage, NnfNodeStorageStatus, NnfStorageProfile, names::finalizer,
     nnf_node_storage::FileSystemType,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use storage::{ConvergeError, Rejection};
 
@@ -38,6 +39,81 @@ pub struct NodeStorageView {
     pub mounts: Vec<String>,
 }
 
+/// The block storage under an object whose file systems are to be made.
+#[derive(Debug)]
+pub enum Base<'a> {
+    /// The cache has no such block storage.
+    Missing,
+    /// The block storage has no devices that this agent has found, or is being deleted.
+    Unreported,
+    Reported(&'a NnfNodeBlockStorage),
+}
+
+/// The work of a pass over an object that is being deleted, once no ClientMount has its file systems mounted.
+#[derive(Debug)]
+pub enum Removal<'a> {
+    /// The agent has torn everything down.
+    Nothing,
+    /// The devices are unknown, because the block storage cannot be decoded.
+    Unreadable(Failure),
+    /// The cache has no block storage, so there is nothing to tear down.
+    NoBlock,
+    /// Tears down the file systems on this block storage.
+    TearDown(&'a NnfNodeBlockStorage),
+    /// Nothing is left on the block storage.
+    Release,
+}
+
+impl NodeStorageView {
+    /// Returns the view of the object with this name; `None` if the cache has no such object.
+    pub fn new(cache: &Cache, name: &str) -> Option<Self> {
+        let object = Arc::clone(cache.node_storage(name)?);
+        let block = block_name(&object);
+        Some(Self {
+            block: cache.block_storage(&block).cloned(),
+            is_unreadable: cache.is_unreadable_block(&block),
+            profile: cache.profile(&*object),
+            mounts: cache.mounts_on(name),
+            object,
+        })
+    }
+
+    /// Returns the block storage on which the agent that started at `started` makes the file systems.
+    pub fn base(&self, started: &Time) -> Base<'_> {
+        let Some(block) = &self.block else { return Base::Missing };
+        let is_current = block.status.as_ref().is_some_and(|status| is_current(status, started));
+        if is_current && block.metadata.deletion_timestamp.is_none() {
+            Base::Reported(block)
+        } else {
+            Base::Unreported
+        }
+    }
+
+    /// Returns the work on an object that is being deleted.
+    pub fn removal(&self) -> Removal<'_> {
+        if !has_finalizer(&*self.object, finalizer::NNF_NODE_STORAGE) {
+            return Removal::Nothing;
+        }
+        match self.block.as_deref() {
+            None if self.is_unreadable => Removal::Unreadable(unreadable(&self.object)),
+            None => Removal::NoBlock,
+            Some(block) if has_finalizer(block, finalizer::NNF_NODE_STORAGE) => {
+                Removal::TearDown(block)
+            }
+            Some(_) => Removal::Release,
+        }
+    }
+
+    /// Returns why the tear-down must wait; `None` if no ClientMount may have the file systems mounted.
+    pub fn still_mounted(&self) -> Option<Failure> {
+        // Site hooks assume that no process uses the file systems that they tear down.
+        let names = self.mounts.join(", ");
+        let is_mounted = !self.mounts.is_empty();
+        is_mounted
+            .then(|| Failure::waiting(format!("waiting until ClientMount {names} is unmounted")))
+    }
+}
+
 /// Makes and sets up the file systems; if the object is deleted, tears them down.
 pub async fn reconcile(
     context: &Context,
@@ -48,38 +124,46 @@ pub async fn reconcile(
         return delete(context, view, pass).await;
     }
     let object = pass.with_finalizer(context, &*view.object, finalizer::NNF_NODE_STORAGE).await?;
-    let Some(block) = &view.block else {
-        let namespace = object.namespace().unwrap_or_default();
-        if context.exists::<NnfNodeBlockStorage>(&namespace, &block_name(&object)).await? {
-            pass.wait_for_watch();
-            return Ok(());
+    let block = match view.base(&context.started) {
+        Base::Missing => return report_no_block(context, &object, pass).await,
+        // The pass over the block storage will report the devices, and its report wakes this object. Until then the
+        // status has no error.
+        Base::Unreported => {
+            let waiting =
+                object.status.clone().map(|status| NnfNodeStorageStatus { error: None, ..status });
+            let waiting = NnfNodeStorage { status: waiting, ..object.clone() };
+            return pass.status(context, &object, &waiting).await;
         }
-        return pass.refuse(context, &object, &no_block(&object), report::with_error).await;
+        Base::Reported(block) => block,
     };
-    // The pass over the block storage will report the devices, and its report wakes this object. Until then the status
-    // has no error.
-    let current = block.status.as_ref().is_some_and(|status| is_current(status, &context.started));
-    if !current || block.metadata.deletion_timestamp.is_some() {
-        let waiting =
-            object.status.clone().map(|status| NnfNodeStorageStatus { error: None, ..status });
-        return pass
-            .status(context, &object, &NnfNodeStorage { status: waiting, ..object.clone() })
-            .await;
-    }
     if let Err(no_profile) = &view.profile
         && context.profile_exists(no_profile).await?
     {
         pass.wait_for_watch();
         return Ok(());
     }
-    pass.with_finalizer(context, &**block, finalizer::NNF_NODE_STORAGE).await?;
+    pass.with_finalizer(context, block, finalizer::NNF_NODE_STORAGE).await?;
     match units(context, view, block, true) {
         Ok(units) => make(context, &object, units, pass).await,
         Err(failure) => pass.refuse(context, &object, &failure, report::with_error).await,
     }
 }
 
-fn no_block(object: &NnfNodeStorage) -> Failure {
+async fn report_no_block(
+    context: &Context,
+    object: &NnfNodeStorage,
+    pass: &mut Pass,
+) -> Result<(), WriteError> {
+    let namespace = object.namespace().unwrap_or_default();
+    if context.exists::<NnfNodeBlockStorage>(&namespace, &block_name(object)).await? {
+        pass.wait_for_watch();
+        return Ok(());
+    }
+    pass.refuse(context, object, &no_block(object), report::with_error).await
+}
+
+/// Returns the failure of an object whose block storage does not exist.
+pub fn no_block(object: &NnfNodeStorage) -> Failure {
     let text = format!(
         "could not find storage allocation: NnfNodeBlockStorage {}/{} does not exist",
         object.namespace().unwrap_or_default(),
@@ -102,7 +186,7 @@ fn unreadable(object: &NnfNodeStorage) -> Failure {
 
 /// Returns the units that the object asks for: its file systems or targets. With `to_make`, the devices of
 /// the units must exist.
-fn units(
+pub fn units(
     context: &Context,
     view: &NodeStorageView,
     block: &NnfNodeBlockStorage,
@@ -164,29 +248,26 @@ async fn delete(
     pass: &mut Pass,
 ) -> Result<(), WriteError> {
     let object = &*view.object;
-    if !has_finalizer(object, finalizer::NNF_NODE_STORAGE) {
+    let removal = view.removal();
+    if let Removal::Nothing = removal {
         return Ok(());
     }
-    if !view.mounts.is_empty() {
-        // Site hooks assume that no process uses the file systems that they tear down.
-        let names = view.mounts.join(", ");
-        let failure = Failure::waiting(format!("waiting until ClientMount {names} is unmounted"));
+    if let Some(failure) = view.still_mounted() {
         return pass.refuse(context, object, &failure, report::with_error).await;
     }
-    if view.block.is_none() {
-        if view.is_unreadable {
-            return pass.refuse(context, object, &unreadable(object), report::with_error).await;
+    match removal {
+        Removal::Nothing | Removal::Release => {}
+        Removal::Unreadable(failure) => {
+            return pass.refuse(context, object, &failure, report::with_error).await;
         }
-        let namespace = object.namespace().unwrap_or_default();
-        if context.exists::<NnfNodeBlockStorage>(&namespace, &block_name(object)).await? {
-            pass.wait_for_watch();
-            return Ok(());
+        Removal::NoBlock => {
+            let namespace = object.namespace().unwrap_or_default();
+            if context.exists::<NnfNodeBlockStorage>(&namespace, &block_name(object)).await? {
+                pass.wait_for_watch();
+                return Ok(());
+            }
         }
-    }
-    if let Some(block) =
-        view.block.as_deref().filter(|block| has_finalizer(*block, finalizer::NNF_NODE_STORAGE))
-    {
-        match tear_down(context, view, block).await {
+        Removal::TearDown(block) => match tear_down(context, view, block).await {
             Ok(TearDown::Done) => {
                 pass.without_finalizer(context, block, finalizer::NNF_NODE_STORAGE).await?;
             }
@@ -194,7 +275,7 @@ async fn delete(
             Err(failure) => {
                 return pass.refuse(context, object, &failure, report::with_error).await;
             }
-        }
+        },
     }
     pass.without_finalizer(context, object, finalizer::NNF_NODE_STORAGE).await
 }
@@ -210,19 +291,30 @@ async fn tear_down(
     view: &NodeStorageView,
     block: &NnfNodeBlockStorage,
 ) -> Result<TearDown, Failure> {
+    let Some(units) = units_to_tear_down(context, view, block)? else {
+        return Ok(TearDown::NotYet);
+    };
+    let results = unit::tear_down(context, units).await;
+    failure(&view.object, &results).map_or(Ok(TearDown::Done), Err)
+}
+
+/// Returns the units of a deleted object that may exist; `None` if the block storage does not report its devices yet.
+pub fn units_to_tear_down(
+    context: &Context,
+    view: &NodeStorageView,
+    block: &NnfNodeBlockStorage,
+) -> Result<Option<Vec<Unit>>, Failure> {
     let status = block.status.as_ref();
     if status.is_some_and(|status| status.ready && !is_current(status, &context.started)) {
-        return devices_missing(block).map_or(Ok(TearDown::NotYet), Err);
+        return devices_missing(block).map_or(Ok(None), Err);
     }
     let units = match units(context, view, block, false) {
         Ok(units) => units,
         // No pass has ever worked on the object, so the object has no file systems.
-        Err(_) if !report::was_ever_worked_on(&view.object) => return Ok(TearDown::Done),
+        Err(_) if !report::was_ever_worked_on(&view.object) => return Ok(Some(Vec::new())),
         Err(failure) => return Err(Failure { retry: Retry::OnChange, ..failure }),
     };
-    let on_devices = units.into_iter().filter(|unit| !unit.namespaces().is_empty());
-    let results = unit::tear_down(context, on_devices.collect()).await;
-    failure(&view.object, &results).map_or(Ok(TearDown::Done), Err)
+    Ok(Some(units.into_iter().filter(|unit| !unit.namespaces().is_empty()).collect()))
 }
 
 /// Returns the reason why the devices are not reported; `None` if the pass over the block storage is still to come.
