@@ -11,9 +11,10 @@ use apiclient::connect;
 use cli::{Failure as PrintFailure, Output};
 use daemon::{End, Signals};
 use futures::StreamExt;
+use kube::Client;
 use packages::JobPackages;
 use proto::v1::ObjectPlan;
-use storage::{Converger, Desired};
+use storage::{Converger, Desired, Host};
 use storage_linux::LinuxHost;
 use tokio::sync::Notify;
 
@@ -37,9 +38,8 @@ pub async fn dry_run(config: Config) -> Result<End, RunError> {
     let host = LinuxHost::new(config.storage.clone()).map_err(RunError::Storage)?;
     let records = MountRecords::peek(&config.storage.state).map_err(RunError::Records)?;
     let printed = async {
-        let cache = read_api(&client, &config.rabbit, &records).await;
-        let snapshot = snapshot(config.rabbit, client, Arc::new(host), (records, cache));
-        Output::new(false).plans(&plans(snapshot).await)
+        let plans = plans_after_start(config.rabbit, client, Arc::new(host), records).await;
+        Output::new(false).plans(&plans)
     };
     tokio::select! {
         _ = signals.stopped() => {}
@@ -50,8 +50,25 @@ pub async fn dry_run(config: Config) -> Result<End, RunError> {
     Ok(End::Stopped)
 }
 
+/// Reads the API, and returns the plans of an agent that starts now: for all objects, and for the clean-up of the rabbit.
+pub async fn plans_after_start(
+    rabbit: Rabbit,
+    client: Client,
+    host: Arc<dyn Host>,
+    records: MountRecords,
+) -> Vec<ObjectPlan> {
+    let cache = read_api(&client, &rabbit, &records).await;
+    let snapshot = snapshot(rabbit, client, host, (records, cache));
+    let clean_up = plan_clean_up(&snapshot).await;
+    let namespace = snapshot.context.node.to_string();
+    let mut plans = vec![clean_up.into_message("NnfNode", &namespace, NNF_NODE)];
+    let keys = snapshot.keys();
+    plans.extend(snapshot.plans(keys, false).await);
+    plans
+}
+
 /// Lists all kinds once.
-async fn read_api(client: &kube::Client, rabbit: &Rabbit, records: &MountRecords) -> Cache {
+async fn read_api(client: &Client, rabbit: &Rabbit, records: &MountRecords) -> Cache {
     let has_packages = rabbit.packages.is_some();
     let mut cache = Cache::with_records(rabbit.site.node.clone(), records);
     let mut updates = watch_all(client, &rabbit.site.node, has_packages);
@@ -63,10 +80,10 @@ async fn read_api(client: &kube::Client, rabbit: &Rabbit, records: &MountRecords
 }
 
 /// Returns the state that an agent has right after its start.
-pub fn snapshot(
+fn snapshot(
     rabbit: Rabbit,
-    client: kube::Client,
-    host: Arc<dyn storage::Host>,
+    client: Client,
+    host: Arc<dyn Host>,
     (records, cache): (MountRecords, Cache),
 ) -> Snapshot {
     let packages = rabbit.packages.as_ref();
@@ -89,16 +106,6 @@ pub fn snapshot(
         Snapshot { context: Arc::new(context), cache, targets_in_use, mounted: BTreeSet::new() };
     snapshot.record_changes();
     snapshot
-}
-
-/// Returns the plans for all objects, and for the clean-up of the rabbit.
-pub async fn plans(snapshot: Snapshot) -> Vec<ObjectPlan> {
-    let namespace = snapshot.context.node.to_string();
-    let clean_up = plan_clean_up(&snapshot).await;
-    let mut plans = vec![clean_up.into_message("NnfNode", &namespace, NNF_NODE)];
-    let keys = snapshot.keys();
-    plans.extend(snapshot.plans(keys, false).await);
-    plans
 }
 
 /// Plans the removal of mounts and of leftovers of volume groups that no object asks for.

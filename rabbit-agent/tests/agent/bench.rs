@@ -427,6 +427,24 @@ impl Bench {
             trouble: self.trouble.clone(),
             jam: self.jam.clone(),
         });
+        let config = self.config();
+        let records = MountRecords::open(self.directory.path()).unwrap();
+        // The socket of an agent that has just stopped may still be open.
+        self.starts += 1;
+        let snapshots = serve_at(Some(&self.socket())).unwrap();
+        let task = tokio::spawn(work(
+            config,
+            host,
+            (self.gate.client(self.client.clone()), records),
+            self.status.clone(),
+            snapshots,
+            stop_agent,
+        ));
+        self.agent = Some(Agent { stop, task });
+    }
+
+    /// Returns the settings of the agent.
+    pub(crate) fn config(&self) -> Rabbit {
         let mut config = rabbit(self.directory.path());
         config.site.volumes = self.volumes;
         config.site.index_root.clone_from(&self.index_root);
@@ -442,19 +460,7 @@ impl Bench {
             files: self.directory.path().join("containers"),
             packages: self.directory.path().join("packages"),
         });
-        let records = MountRecords::open(self.directory.path()).unwrap();
-        // The socket of an agent that has just stopped may still be open.
-        self.starts += 1;
-        let snapshots = serve_at(Some(&self.socket())).unwrap();
-        let task = tokio::spawn(work(
-            config,
-            host,
-            (self.gate.client(self.client.clone()), records),
-            self.status.clone(),
-            snapshots,
-            stop_agent,
-        ));
-        self.agent = Some(Agent { stop, task });
+        config
     }
 
     /// Path of the agent's socket.
