@@ -1,7 +1,7 @@
 //! Serves the node's own socket: scripts wait for a job's mounts; operators of this node list its mounts
 //! and the agent's plans.
 
-mod plan;
+mod preview;
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,7 +24,7 @@ use crate::{
     job::{Call, Goal, Shared, lines, wait},
 };
 use agent::{link::LARGEST_MESSAGE, questions::Question};
-use plan::Given;
+use preview::Given;
 
 /// How long a status request waits for the coordinator's answer about a job.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
@@ -71,13 +71,13 @@ impl NodeService {
         let view = &self.shared.view;
         let job = request.job.as_ref().filter(|job| !is_empty(job));
         let mut objects = job.map_or_else(|| view.all(), |job| view.objects_of_job(job, None));
-        plan::retain_named(&mut objects, &request.names)?;
+        preview::retain_named(&mut objects, &request.names)?;
         let (site, deletes) = (self.shared.site.clone(), request.delete);
         self.plan_in_background(move |converger| {
             let plan_one = |(_, viewed): (String, crate::view::Viewed)| {
                 let received = &viewed.received;
                 let units = received.units(viewed.gone || deletes, &site);
-                plan::plan(converger, (&received.namespace, &received.name), units)
+                preview::plan(converger, (&received.namespace, &received.name), units)
             };
             objects.into_iter().map(plan_one).collect()
         })

@@ -26,7 +26,7 @@ use crate::{
     client_mount::prepare::{prepare_all, record_change},
     node_storage::progress::Progress,
     pass::{Context, Pass},
-    plan::{Snapshot, snapshot::SnapshotRequests},
+    preview::{Snapshot, snapshot::SnapshotRequests},
     status::AgentStatus,
     watch::Update,
 };

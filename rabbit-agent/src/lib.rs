@@ -9,6 +9,8 @@
 //! (NnfDataMovement), which runs `datamover`, and `lustre_mgt` (NnfLustreMGT), which allocates names and converges
 //! nothing on the node. `desired`, `plan` and `report` do no I/O; `reconcile` joins them.
 //!
+//! `preview` plans for objects without a pass, for `warren plan` and `--dry-run`.
+//!
 //! *Central controllers* are the programs that write the objects' specs: Warren's workflow engine, or the Go
 //! controllers, which Warren replaces.
 //!
@@ -45,7 +47,7 @@ pub mod node;
 pub mod node_manager;
 pub mod node_storage;
 pub mod pass;
-pub mod plan;
+pub mod preview;
 pub mod probes;
 pub mod run;
 #[cfg(test)]

@@ -29,7 +29,7 @@ use crate::{
     fence::{Fencer, Fences, Tools},
     health::{HealthState, switches, uevents},
     movement::{Movers, movers::News},
-    plan::{dry_run::dry_run, serve::serve_at, snapshot::SnapshotRequests},
+    preview::{dry_run::dry_run, serve::serve_at, snapshot::SnapshotRequests},
     probes::Pages,
     status::AgentStatus,
     watch::{Update, watch_all},
@@ -82,15 +82,15 @@ pub async fn run(config: Config) -> Result<End, RunError> {
         Some(coordinator) => Some(link_to_coordinator(coordinator, &config, &status.health)?),
         None => None,
     };
-    let snapshots = serve_at(config.listen.as_deref()).map_err(RunError::Serve)?;
+    let served = serve_at(config.listen.as_deref()).map_err(RunError::Serve)?;
     let stop = async {
         tokio::select! {
             _ = signals.stopped() => Ok::<_, RunError>(End::Stopped),
             why = refusal(refused) => Ok(End::Refused(why)),
         }
     };
-    let end = work(config.rabbit, host, (client, records), status, snapshots, stop).await;
-    if let Some(socket) = &config.listen {
+    let end = work(config.rabbit, host, (client, records), status, served.requests, stop).await;
+    if let Some(socket) = served.path {
         // If this fails the next start replaces the socket.
         drop(std::fs::remove_file(socket));
     }

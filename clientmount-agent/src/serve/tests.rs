@@ -111,7 +111,7 @@ async fn a_plan_request_without_a_readable_object_or_profile_is_refused() {
     );
     let without = request_for(&[json(&served.chassis.object(0))]);
     let plan = plan_of(&mut client, without).await;
-    assert_eq!(plan.rejection, plan::NO_PROFILE);
+    assert_eq!(plan.rejection, preview::NO_PROFILE);
 }
 
 #[tokio::test]

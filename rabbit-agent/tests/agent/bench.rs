@@ -42,7 +42,7 @@ use rabbit_agent::{
     lustre_mgt::args::Mgs,
     movement::args::MovementConfig,
     node_storage::desired::TemporaryRoot,
-    plan::serve::serve_at,
+    preview::serve::serve_at,
     status::AgentStatus,
     work,
 };
@@ -431,13 +431,13 @@ impl Bench {
         let records = MountRecords::open(self.directory.path()).unwrap();
         // The socket of an agent that has just stopped may still be open.
         self.starts += 1;
-        let snapshots = serve_at(Some(&self.socket())).unwrap();
+        let served = serve_at(Some(&self.socket())).unwrap();
         let task = tokio::spawn(work(
             config,
             host,
             (self.gate.client(self.client.clone()), records),
             self.status.clone(),
-            snapshots,
+            served.requests,
             stop_agent,
         ));
         self.agent = Some(Agent { stop, task });

@@ -6,7 +6,7 @@ use agent::records::MountRecords;
 use api::{ClientMount, NnfNode, NnfNodeBlockStorage, NnfNodeStorage};
 use http::Method;
 use proto::v1::{ObjectName, ObjectPlan, PlanRequest, StatusRequest, node_client::NodeClient};
-use rabbit_agent::plan::dry_run::plans_after_start;
+use rabbit_agent::preview::dry_run::plans_after_start;
 use serde_json::{Value, json};
 use storage::{Desired, Host, Observed, fake::FakeHost};
 use tonic::{

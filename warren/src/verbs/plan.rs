@@ -1,7 +1,5 @@
 //! Requests a plan from this node's agent: the agent reads the node's state and plans, and changes nothing.
 
-mod stored;
-
 use std::path::{Path, PathBuf};
 
 use api::{
@@ -9,7 +7,6 @@ use api::{
     SystemConfiguration,
 };
 use cli::{Exit, Output, channel_over_unix, exit_of_plans, plan_json};
-use kube::Resource;
 use kube::api::DynamicObject;
 use proto::v1::node_client::NodeClient;
 use proto::v1::{ObjectName, PlanRequest};
@@ -18,7 +15,7 @@ use crate::args::Plan;
 use crate::client::ServerArgs;
 use crate::failure::Failure;
 use crate::manifest::{self, Document};
-use stored::StoredObjects;
+use crate::stored::StoredObjects;
 
 const REMEDY: &str = "start the agent with `systemctl start warren-clientmount-agent` (on a rabbit: warren-rabbit-agent), or name its socket with --agent";
 
@@ -96,7 +93,7 @@ async fn objects(
             object.metadata.namespace.clone_from(&args.namespace);
         }
         // A rabbit's agent knows the other kinds and their profiles itself.
-        if is_kind::<ClientMount>(document) {
+        if document.is_kind::<ClientMount>() {
             stored.identify(&mut object).await;
             objects.extend(stored.profile(&documents, &object).await.map(|profile| json(&profile)));
         }
@@ -107,21 +104,15 @@ async fn objects(
 
 /// Returns whether an agent plans for objects of this kind.
 fn is_planned(document: &Document) -> bool {
-    is_kind::<ClientMount>(document)
-        || is_kind::<NnfNodeBlockStorage>(document)
-        || is_kind::<NnfNodeStorage>(document)
-        || is_kind::<NodeContainers>(document)
+    document.is_kind::<ClientMount>()
+        || document.is_kind::<NnfNodeBlockStorage>()
+        || document.is_kind::<NnfNodeStorage>()
+        || document.is_kind::<NodeContainers>()
 }
 
 /// Returns whether an agent reads objects of this kind for its plans.
 fn is_read(document: &Document) -> bool {
-    is_kind::<NnfStorageProfile>(document) || is_kind::<SystemConfiguration>(document)
-}
-
-fn is_kind<K: Resource<DynamicType = ()>>(document: &Document) -> bool {
-    let types = document.object.types.as_ref();
-    types
-        .is_some_and(|types| types.kind == K::kind(&()) && types.api_version == K::api_version(&()))
+    document.is_kind::<NnfStorageProfile>() || document.is_kind::<SystemConfiguration>()
 }
 
 /// Serializes an object. This cannot fail: the object was parsed from JSON or YAML.

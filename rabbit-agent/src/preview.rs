@@ -56,15 +56,12 @@ impl Planned {
     fn add(&mut self, part: &str, planned: Result<Vec<String>, ConvergeError>) {
         match planned {
             Ok(steps) => self.steps.extend(steps),
-            Err(error) => self.add_rejection(part, &Failure::of_convergence(&error).debug),
+            Err(error) => {
+                let why = format!("{part}: {}", Failure::of_convergence(&error).debug);
+                let earlier = self.rejection.take().map(|earlier| format!("{earlier}; "));
+                self.rejection = Some(earlier.unwrap_or_default() + &why);
+            }
         }
-    }
-
-    fn add_rejection(&mut self, part: &str, why: &str) {
-        let why = format!("{part}: {why}");
-        self.rejection = Some(
-            self.rejection.take().map_or_else(|| why.clone(), |before| format!("{before}; {why}")),
-        );
     }
 
     /// Returns the plan as a message for an object of this kind and name.
@@ -109,5 +106,55 @@ fn is_followed(last: &Step) -> bool {
         ),
         Step::Zfs { action, .. } => matches!(action, ZfsAction::Create | ZfsAction::Import),
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use storage::step::{VolumeAction, ZfsAction};
+
+    use super::*;
+
+    fn volume(action: VolumeAction) -> Step {
+        Step::Volume { action, on: "vg".into(), devices: Vec::new(), line: "vg".into() }
+    }
+
+    fn zfs(action: ZfsAction) -> Step {
+        Step::Zfs { action, on: "pool".into(), devices: Vec::new(), line: "pool".into() }
+    }
+
+    #[test]
+    fn more_steps_follow_a_step_whose_result_is_observed() {
+        for followed in [
+            volume(VolumeAction::CreateLogical),
+            volume(VolumeAction::Activate),
+            zfs(ZfsAction::Create),
+            zfs(ZfsAction::Import),
+        ] {
+            assert!(is_followed(&followed), "{followed}");
+        }
+        for last in [
+            volume(VolumeAction::RemovePhysical),
+            volume(VolumeAction::Deactivate),
+            zfs(ZfsAction::Destroy),
+            zfs(ZfsAction::Format),
+        ] {
+            assert!(!is_followed(&last), "{last}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_names_each_refused_part() {
+        let rejected = |place: usize| {
+            let next = format!("step {place}");
+            Err(ConvergeError::NotConverging { rounds: 6, next })
+        };
+        let mut planned = Planned::default();
+        planned.add("allocation 0", Ok(vec!["a step".to_owned()]));
+        planned.add("allocation 1", rejected(1));
+        planned.add("allocation 2", rejected(2));
+        let rejection = planned.rejection.as_deref().unwrap();
+        assert!(rejection.starts_with("allocation 1: ") && rejection.contains("; allocation 2: "));
+        assert_eq!((planned.steps.len(), planned.is_at_rest()), (1, false));
     }
 }

@@ -17,10 +17,9 @@ use crate::{
     block_storage::{
         desired::{AllocationPolicy, uid},
         reconcile::{BlockStorageView, Work, owned, without_record},
-        report::drives_unreadable,
+        report::{drives_unreadable, is_lack_of_room},
     },
     cache::Cache,
-    failure::no_room,
     pass::Context,
 };
 
@@ -50,7 +49,7 @@ pub(super) async fn plan(context: &Context, cache: &Cache, view: BlockStorageVie
 
 /// Plans the allocations, each as if those before it were made already.
 fn allocate(converger: &Converger, allocations: &[Allocation], owner: &DataOwner) -> Planned {
-    let (mut planned, mut made) = (Planned::default(), Vec::new());
+    let (mut planned, mut made, mut lacks_room) = (Planned::default(), Vec::new(), false);
     for (index, allocation) in allocations.iter().enumerate() {
         match allocate_one(converger, allocation, &made) {
             Ok((steps, observed)) => {
@@ -59,22 +58,17 @@ fn allocate(converger: &Converger, allocations: &[Allocation], owner: &DataOwner
                 planned.steps.extend(attachments(allocation, &steps));
                 made.extend(steps);
             }
-            Err(error) => planned.add_rejection("refused", &no_room_or(index, &error)),
+            Err(error) => {
+                lacks_room |= is_lack_of_room(&error);
+                planned.add(&format!("allocation {index}"), Err(error));
+            }
         }
     }
-    if planned.rejection.is_some() {
+    if lacks_room {
         // A pass gives everything back that it made for an object that cannot have all of its allocations.
         planned.steps.clear();
     }
     planned
-}
-
-/// Returns the operators' text about an allocation that cannot be made.
-fn no_room_or(index: usize, error: &ConvergeError) -> String {
-    if crate::block_storage::report::is_lack_of_room(error) {
-        return no_room(index, error).debug;
-    }
-    format!("allocation {index}: {}", Failure::of_convergence(error).debug)
 }
 
 fn allocate_one(

@@ -1,6 +1,6 @@
 //! Serves the rabbit's own socket: operators of the rabbit ask for plans.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use agent::link::LARGEST_MESSAGE;
 use daemon::{ListenError, chain, listen, vital};
@@ -29,12 +29,24 @@ const WAITING: usize = 8;
 
 const NOT_SERVED: &str = "the agent of a rabbit serves only plans: for a job's mounts ask the clientmount-agent of a compute, for the rabbit's health use warren nodes";
 
-/// Listens at `socket`, or at [`SOCKET`], and returns the requests that arrive. A rabbit works without the default
-/// socket: a pod may have a read-only root, and several simulated rabbits may share one host.
-pub fn serve_at(socket: Option<&Path>) -> Result<SnapshotRequests, ListenError> {
+/// The socket of a rabbit's agent.
+#[derive(Debug)]
+pub struct Served {
+    pub requests: SnapshotRequests,
+    /// Path of the socket; `None` if the agent serves none.
+    pub path: Option<PathBuf>,
+}
+
+/// Serves `socket`, or else [`SOCKET`]. A rabbit works without the default socket: a pod may have a read-only root, and
+/// several simulated rabbits may share one host.
+pub fn serve_at(socket: Option<&Path>) -> Result<Served, ListenError> {
     let (requests, received) = mpsc::channel(WAITING);
-    match listen(socket.unwrap_or(Path::new(SOCKET))) {
-        Ok(listener) => drop(tokio::spawn(vital("the rabbit's socket", serve(listener, requests)))),
+    let path = socket.unwrap_or(Path::new(SOCKET));
+    match listen(path) {
+        Ok(listener) => {
+            drop(tokio::spawn(vital("the rabbit's socket", serve(listener, requests))));
+            return Ok(Served { requests: received, path: Some(path.to_owned()) });
+        }
         Err(error) if socket.is_none() => {
             log::info!(
                 "{}: warren plan finds no agent on this rabbit; --listen names another socket",
@@ -43,7 +55,7 @@ pub fn serve_at(socket: Option<&Path>) -> Result<SnapshotRequests, ListenError> 
         }
         Err(error) => return Err(error),
     }
-    Ok(received)
+    Ok(Served { requests: received, path: None })
 }
 
 /// Serves the socket until the agent ends.

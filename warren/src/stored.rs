@@ -9,7 +9,6 @@ use kube::ResourceExt;
 use kube::api::{Api, ApiResource, DynamicObject, TypeMeta};
 use tokio::time::timeout;
 
-use super::is_kind;
 use crate::client::ServerArgs;
 use crate::failure::{self, Failure};
 use crate::manifest::Document;
@@ -22,19 +21,19 @@ const API_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Looks up objects in the API. After the first failure it looks up nothing more: each further request could wait for
 /// [`API_TIMEOUT`] again.
-pub(super) struct StoredObjects<'a> {
+pub(crate) struct StoredObjects<'a> {
     server: &'a ServerArgs,
     output: Output,
     is_unreachable: bool,
 }
 
 impl<'a> StoredObjects<'a> {
-    pub(super) fn new(server: &'a ServerArgs, output: Output) -> Self {
+    pub(crate) fn new(server: &'a ServerArgs, output: Output) -> Self {
         Self { server, output, is_unreachable: false }
     }
 
     /// Gives a ClientMount without a uid the uid that it has in the API; if the API does not have the object, [`NO_UID`].
-    pub(super) async fn identify(&mut self, object: &mut DynamicObject) {
+    pub(crate) async fn identify(&mut self, object: &mut DynamicObject) {
         if object.metadata.uid.as_ref().is_some_and(|uid| !uid.is_empty()) {
             return;
         }
@@ -50,14 +49,14 @@ impl<'a> StoredObjects<'a> {
     }
 
     /// Returns the pinned profile of an object if the files do not have the profile but the API has it.
-    pub(super) async fn profile(
+    pub(crate) async fn profile(
         &mut self,
         documents: &[Document],
         object: &DynamicObject,
     ) -> Option<DynamicObject> {
         let ProfileRef { name, namespace } = object.pinned_profile()?;
         let is_same = |document: &&Document| {
-            is_kind::<NnfStorageProfile>(document)
+            document.is_kind::<NnfStorageProfile>()
                 && document.object.name_any() == name
                 && document.object.namespace().as_deref().unwrap_or("default") == namespace
         };
