@@ -20,7 +20,7 @@ use agent::error::Failure;
 use proto::v1::ObjectPlan;
 use storage::{ConvergeError, Converger, Desired, Step};
 
-use cost::{DataOwner, with_cost};
+use cost::{DataOwner, Stake, with_cost};
 
 pub use snapshot::Snapshot;
 
@@ -86,9 +86,20 @@ fn plan_unit(
 ) -> Result<Vec<String>, ConvergeError> {
     let observed = converger.observe(unit).map_err(ConvergeError::Observe)?;
     let steps = storage::plan(unit, &observed)?;
-    let mut texts: Vec<_> = steps.iter().map(|step| with_cost(step, owner, &observed)).collect();
-    texts.extend(steps.last().filter(|last| is_followed(last)).map(|_| MORE.to_owned()));
+    let stake = Stake::of_unit(unit, owner, &observed);
+    let mut texts: Vec<_> = steps.iter().map(|step| with_cost(step, stake)).collect();
+    texts.extend(steps.last().filter(|last| is_followed(last)).map(|_| more(unit, owner)));
     Ok(texts)
+}
+
+/// Returns the last line of a unit's plan if more steps follow.
+fn more(unit: &Desired, owner: &DataOwner) -> String {
+    match unit {
+        Desired::FileSystemGone(_) | Desired::TargetGone(_) => {
+            format!("{MORE} and destroy the data of {owner}")
+        }
+        _ => MORE.to_owned(),
+    }
 }
 
 /// Returns whether more steps follow a plan that ends with this step: its result must be observed first.

@@ -110,7 +110,7 @@ impl Agent {
     }
 
     fn start_block_storage(&mut self, name: &str) -> Option<()> {
-        let view = block_storage::reconcile::BlockStorageView::new(&self.cache, name)?;
+        let view = block_storage::view::BlockStorageView::new(&self.cache, name)?;
         let context = Arc::clone(&self.context);
         self.spawn(Key::BlockStorage(name.to_owned()), async move {
             let mut pass = Pass::default();
@@ -121,7 +121,7 @@ impl Agent {
     }
 
     fn start_node_storage(&mut self, name: &str) -> Option<()> {
-        let view = node_storage::reconcile::NodeStorageView::new(&self.cache, name)?;
+        let view = node_storage::view::NodeStorageView::new(&self.cache, name)?;
         let context = Arc::clone(&self.context);
         self.spawn(Key::NodeStorage(name.to_owned()), async move {
             let mut pass = Pass::default();

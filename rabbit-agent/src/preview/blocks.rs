@@ -11,13 +11,13 @@ use storage::{
 
 use super::{
     Planned,
-    cost::{DataOwner, with_cost},
+    cost::{DataOwner, Stake, with_cost},
 };
 use crate::{
     block_storage::{
         desired::{AllocationPolicy, uid},
-        reconcile::{BlockStorageView, Work, owned, without_record},
         report::{drives_unreadable, is_lack_of_room},
+        view::{BlockStorageView, Work, owned, without_record},
     },
     cache::Cache,
     pass::Context,
@@ -53,7 +53,8 @@ fn allocate(converger: &Converger, allocations: &[Allocation], owner: &DataOwner
     for (index, allocation) in allocations.iter().enumerate() {
         match allocate_one(converger, allocation, &made) {
             Ok((steps, observed)) => {
-                let texts = steps.iter().map(|step| with_cost(step, owner, &observed));
+                let stake = Stake { owner, observed: &observed, is_removed: false };
+                let texts = steps.iter().map(|step| with_cost(step, stake));
                 planned.steps.extend(texts);
                 planned.steps.extend(attachments(allocation, &steps));
                 made.extend(steps);
@@ -168,5 +169,6 @@ fn release_one(
     let adoption = adoption.map_or(Ok(Vec::new()), |unit| converger.plan(&unit))?;
     adopt(&mut observed, &adoption);
     let steps = adoption.into_iter().chain(storage::plan(&unit, &observed)?);
-    Ok(steps.map(|step| with_cost(&step, owner, &observed)).collect())
+    let stake = Stake::of_unit(&unit, owner, &observed);
+    Ok(steps.map(|step| with_cost(&step, stake)).collect())
 }

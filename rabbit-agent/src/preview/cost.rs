@@ -1,9 +1,11 @@
 //! Says what a step destroys, and how long it may take. Does no I/O.
 
+use std::fmt;
+
 use api::{NnfNodeBlockStorage, NnfNodeStorage, RabbitLabels, names::label};
 use bytesize::ByteSize;
 use storage::{
-    Observed, Step,
+    Desired, Observed, Step,
     desired::NamespaceId,
     observed::NamespaceOwner,
     step::{VolumeAction, ZfsAction},
@@ -14,6 +16,8 @@ use crate::{cache::Cache, container::step};
 /// Longest time that an NVMe drive may take to erase a namespace: the deadline of the command Format NVM (`ERASE` in
 /// crate storage-linux).
 const LONGEST_ERASURE: &str = "at most 1 h";
+
+const UNFINISHED: &str = "holds no data: its creation was interrupted";
 
 /// The user whose data a storage holds, as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,10 +52,37 @@ impl DataOwner {
     }
 }
 
-/// Returns the text of a step, with what the step destroys. `observed` is the observation for which the step was planned.
+impl fmt::Display for DataOwner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The storage for which steps were planned.
+#[derive(Debug, Clone, Copy)]
+pub struct Stake<'a> {
+    pub owner: &'a DataOwner,
+    /// The observation for which the steps were planned.
+    pub observed: &'a Observed,
+    /// Whether the storage is to be removed. Otherwise the steps remove only what an interruption left.
+    pub is_removed: bool,
+}
+
+impl<'a> Stake<'a> {
+    /// Returns the stake of a unit of work.
+    pub fn of_unit(unit: &Desired, owner: &'a DataOwner, observed: &'a Observed) -> Self {
+        let is_removed = matches!(
+            unit,
+            Desired::Released(_) | Desired::FileSystemGone(_) | Desired::TargetGone(_)
+        );
+        Self { owner, observed, is_removed }
+    }
+}
+
+/// Returns the text of a step, with what the step destroys.
 #[must_use]
-pub fn with_cost(step: &Step, owner: &DataOwner, observed: &Observed) -> String {
-    match cost(step, owner, observed) {
+pub fn with_cost(step: &Step, stake: Stake<'_>) -> String {
+    match cost(step, stake) {
         Some(cost) => format!("{step} ({cost})"),
         None => step.to_string(),
     }
@@ -59,35 +90,42 @@ pub fn with_cost(step: &Step, owner: &DataOwner, observed: &Observed) -> String 
 
 /// Returns what a step destroys; `None` for a step that destroys nothing. The planner makes a file system only on a
 /// blank device or after [`Step::WipeSignature`].
-fn cost(step: &Step, DataOwner(owner): &DataOwner, observed: &Observed) -> Option<String> {
+fn cost(step: &Step, Stake { owner, observed, is_removed }: Stake<'_>) -> Option<String> {
     Some(match step {
         Step::DeleteNamespace { id, .. } => erasure(id, owner, observed)?,
         Step::ForgetNamespace { .. } => format!("gives up the data of {owner} on the lost drive"),
         Step::Volume {
             action: VolumeAction::RemoveLogical | VolumeAction::RemoveGroup, ..
         }
-        | Step::Zfs { action: ZfsAction::Destroy, .. } => format!("destroys the data of {owner}"),
+        | Step::Zfs { action: ZfsAction::Destroy, .. }
+            if is_removed =>
+        {
+            format!("destroys the data of {owner}")
+        }
+        Step::Volume {
+            action: VolumeAction::RemoveLogical | VolumeAction::RemoveGroup, ..
+        }
+        | Step::Zfs { action: ZfsAction::Destroy, .. } => UNFINISHED.to_owned(),
         Step::Volume { action: VolumeAction::ReduceGroup, .. } => {
             format!("gives up the data of {owner} on the lost devices")
         }
         Step::WipeSignature { .. } | Step::Zfs { action: ZfsAction::Discard, .. } => {
-            "holds no data: its creation was interrupted".to_owned()
+            UNFINISHED.to_owned()
         }
         _ => return None,
     })
 }
 
-fn erasure(id: &NamespaceId, owner: &str, observed: &Observed) -> Option<String> {
+fn erasure(id: &NamespaceId, owner: &DataOwner, observed: &Observed) -> Option<String> {
     // A namespace that the drive no longer has only loses its record.
     let namespace = observed.namespaces.iter().find(|namespace| namespace.id == *id)?;
     let size = ByteSize(namespace.size).display().iec();
     if let NamespaceOwner::Partial(_) = namespace.owner {
-        return Some(format!("{size}, holds no data: its creation was interrupted"));
+        return Some(format!("{size}, {UNFINISHED}"));
     }
+    let erases = format!("erases {size} of {owner}");
     // A file drive deletes the namespace's file, which takes no time that is worth a word.
-    let time = if observed.pool.is_some() { "" } else { ", " };
-    let longest = if observed.pool.is_some() { "" } else { LONGEST_ERASURE };
-    Some(format!("erases {size} of {owner}{time}{longest}"))
+    Some(if observed.pool.is_some() { erases } else { format!("{erases}, {LONGEST_ERASURE}") })
 }
 
 /// Returns the text of a step on containers, with what the step ends or deletes.

@@ -9,10 +9,10 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{Planned, blocks, containers, mounts, storages};
 use crate::{
-    block_storage::reconcile::BlockStorageView,
+    block_storage::view::BlockStorageView,
     cache::{Cache, Key},
     client_mount::prepare::record_change,
-    node_storage::reconcile::NodeStorageView,
+    node_storage::view::NodeStorageView,
     pass::Context,
 };
 

@@ -9,9 +9,9 @@ use super::{Planned, cost::DataOwner, plan_unit};
 use crate::{
     cache::block_name,
     node_storage::{
-        reconcile::{Base, NodeStorageView, Removal, no_block, units, units_to_tear_down},
         report::is_syncing,
         unit::{in_order_to_make, in_order_to_tear_down},
+        view::{Base, NodeStorageView, Removal, no_block, units, units_to_tear_down},
     },
     pass::Context,
 };

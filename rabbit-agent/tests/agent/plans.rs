@@ -2,8 +2,8 @@
 
 use std::{fs, os::unix::fs::PermissionsExt, sync::Arc};
 
-use agent::records::MountRecords;
-use api::{ClientMount, NnfNode, NnfNodeBlockStorage, NnfNodeStorage};
+use agent::{records::MountRecords, volumes::Volumes};
+use api::{ClientMount, NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile};
 use http::Method;
 use proto::v1::{ObjectName, ObjectPlan, PlanRequest, StatusRequest, node_client::NodeClient};
 use rabbit_agent::preview::dry_run::plans_after_start;
@@ -16,7 +16,7 @@ use tonic::{
 
 use crate::bench::{
     Bench, MOUNT, NAME, RABBIT, block_ready, block_storage, client_mount, mount_ready,
-    node_reported, node_storage, storage_ready,
+    node_reported, node_storage, profile, storage_ready,
 };
 
 async fn client(bench: &Bench) -> NodeClient<Channel> {
@@ -170,6 +170,41 @@ async fn a_dry_run_has_the_steps_of_the_first_passes_after_a_start() {
     assert_eq!(state(&bench), before);
     let new = bench.api::<NnfNodeBlockStorage>(RABBIT).get("new").await.unwrap();
     assert_eq!((new.metadata.finalizers, new.status), (None, None));
+}
+
+/// The planner plans a volume up to the first step whose result it must observe.
+#[tokio::test]
+async fn a_plan_for_a_logical_volume_says_that_more_steps_follow() {
+    let mut bench = Bench::bare().await;
+    bench.volumes = Volumes::Lvm;
+    let mut on_volumes = profile();
+    on_volumes["data"]["xfsStorage"]["blockDeviceCommands"]["rabbitCommands"] = json!({
+        "pvCreate": "$DEVICE", "pvRemove": "$DEVICE",
+        "vgCreate": "$VG_NAME $DEVICE_LIST", "vgRemove": "$VG_NAME",
+        "lvCreate": "--zero n --activate n --extents $PERCENT_VG --name $LV_NAME $VG_NAME",
+        "lvRemove": "$VG_NAME/$LV_NAME",
+        "lvChange": {"activate": "--activate y $VG_NAME/$LV_NAME", "deactivate": "--activate n $VG_NAME/$LV_NAME"}
+    });
+    bench.make::<NnfStorageProfile>("default", on_volumes).await;
+    bench.start();
+    bench.make::<NnfNodeBlockStorage>(RABBIT, block_storage(NAME, &[(1 << 20, &[RABBIT])])).await;
+    bench.until(NAME, "ready", block_ready).await;
+    let storage = node_storage(NAME, 1);
+    let plans = plan(&bench, std::slice::from_ref(&storage)).await;
+    let (more, planned) = plans[0].steps.split_last().unwrap();
+    assert!(more.starts_with("more steps follow"), "{plans:#?}");
+    let skipped = bench.host.applied().len();
+    bench.make::<NnfNodeStorage>(RABBIT, storage).await;
+    bench.until(NAME, "ready", storage_ready).await;
+    let made = taken(&bench, skipped);
+    assert_eq!(made[..planned.len()], *planned);
+    assert!(made.len() > planned.len());
+
+    let plans = plan_for_all(&bench, true).await;
+    assert_eq!(plans[0].kind, "NnfNodeStorage");
+    // The hooks before the tear-down need the volume, so the plan ends with the activation.
+    let last = plans[0].steps.last().unwrap();
+    assert!(last.ends_with(" and destroy the data of user 1050"), "{plans:#?}");
 }
 
 #[tokio::test]

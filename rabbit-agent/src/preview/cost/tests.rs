@@ -87,8 +87,12 @@ fn the_text_of_a_step_names_the_data_that_the_step_destroys() {
     let owner = DataOwner("user 1050".into());
     for (step, cost) in cases {
         let expected = cost.map_or_else(|| step.to_string(), |cost| format!("{step} ({cost})"));
-        assert_eq!(with_cost(&step, &owner, &observed), expected);
+        let stake = Stake { owner: &owner, observed: &observed, is_removed: true };
+        assert_eq!(with_cost(&step, stake), expected);
     }
+    let remove = volume_step(VolumeAction::RemoveLogical);
+    let stake = Stake { owner: &owner, observed: &observed, is_removed: false };
+    assert_eq!(with_cost(&remove, stake), format!("{remove} ({interrupted})"));
 }
 
 #[test]
@@ -99,7 +103,8 @@ fn a_file_drive_has_no_time_for_an_erasure() {
         pool: Some(Pool { available: 1, promised: 0 }),
         ..Observed::default()
     };
-    let text = with_cost(&delete, &DataOwner("workflow job-7".into()), &observed);
+    let owner = DataOwner("workflow job-7".into());
+    let text = with_cost(&delete, Stake { owner: &owner, observed: &observed, is_removed: true });
     assert!(text.ends_with("(erases 1.5 GiB of workflow job-7)"), "{text}");
 }
 
