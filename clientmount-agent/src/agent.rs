@@ -6,6 +6,7 @@
 //! paths the clean-up leaves alone.
 
 mod clean_up;
+pub mod first_passes;
 mod health_report;
 mod objects;
 mod passes;

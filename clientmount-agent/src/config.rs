@@ -66,6 +66,9 @@ pub struct Args {
         help_heading = "Node"
     )]
     pub idle_exit: u64,
+    /// Print what the agent would do first for each ClientMount, change no mount or object, and end; needs --api
+    #[arg(long, help_heading = "Node")]
+    pub dry_run: bool,
     /// How an unmount treats mounts in use at its deadline, if the script does not say
     #[arg(
         long,
@@ -126,7 +129,11 @@ pub enum ConfigError {
     #[error("--node {node:?} and --node-name {node_name:?} name two nodes: give one of them")]
     TwoNames { node: String, node_name: String },
     #[error(
-        "--mock: this agent mounts for real, as clientmountd did with that flag: leave the flag out; `warren plan` shows the steps without executing them"
+        "--dry-run: with a coordinator it would take the connection of the running agent: name the API with --api, or ask the running agent with `warren plan`"
+    )]
+    DryRun,
+    #[error(
+        "--mock: this agent mounts for real, as clientmountd did with that flag: leave the flag out; `warren plan` and --dry-run show the steps without executing them"
     )]
     Mock,
 }
@@ -151,6 +158,8 @@ pub struct Config {
     pub upstream: Upstream,
     /// Texts for the log about flags that have no effect.
     pub notes: Vec<String>,
+    /// Whether the agent only prints what it would do.
+    pub dry_run: bool,
     /// Path of the socket for this node's scripts.
     pub listen: PathBuf,
     /// How long an agent with nothing to do waits before it ends; `None`: it never ends.
@@ -189,6 +198,9 @@ impl Args {
             return Err(ConfigError::Mock);
         }
         let (upstream, note) = self.upstream()?;
+        if self.dry_run && matches!(upstream, Upstream::Coordinator(_)) {
+            return Err(ConfigError::DryRun);
+        }
         let notes = note.into_iter().chain(without_effect(&self.zap)).collect();
         self.take_node_name()?;
         let command_deadline = match self.kubernetes.command_timeout {
@@ -207,6 +219,7 @@ impl Args {
         Ok(Config {
             upstream,
             notes,
+            dry_run: self.dry_run,
             listen: self.listen,
             idle_exit: (self.idle_exit > 0).then(|| Duration::from_secs(self.idle_exit)),
             on_timeout: self.on_timeout.into(),

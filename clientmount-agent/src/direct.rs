@@ -32,6 +32,7 @@ use agent::{
     link::LinkEvent,
     outbox::{Outbox, OutboxMessage},
 };
+pub(crate) use pass::read as read_profile;
 use pass::{Passed, pass};
 use questions::Questions;
 use state::{ApiRequests, State};

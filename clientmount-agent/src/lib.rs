@@ -35,6 +35,7 @@ pub mod agent;
 pub mod clients;
 pub mod config;
 pub mod direct;
+pub mod dry_run;
 pub mod idle;
 pub mod job;
 pub mod kubernetes;

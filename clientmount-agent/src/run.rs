@@ -25,6 +25,7 @@ use crate::{
     clients::Clients,
     config::{Config, Upstream},
     direct::{self, watch_config},
+    dry_run::{ReadError, dry_run},
     idle::idle,
     job::Shared,
     serve::{NodeService, serve},
@@ -46,6 +47,10 @@ pub enum RunError {
     Api(#[source] ConnectError),
     #[error("serve the node's socket")]
     Serve(#[source] ListenError),
+    #[error(transparent)]
+    Read(ReadError),
+    #[error("print the plans: {0}")]
+    Print(String),
     #[error("wait for signals")]
     Stop(#[source] daemon::StopError),
 }
@@ -54,9 +59,17 @@ pub enum RunError {
 /// the connection.
 const EVENTS: usize = 64;
 
-/// Runs the agent until a signal stops it, it is idle, or a newer agent of this node is connected.
+/// Runs the agent until a signal stops it, it is idle, or a newer agent of this node is connected. A dry run only prints
+/// its plans.
 pub async fn run(config: Config) -> Result<End, RunError> {
     let signals = Signals::listen().map_err(RunError::Stop)?;
+    if let (true, Upstream::Api { address, credentials }) = (config.dry_run, &config.upstream) {
+        let client = connect_with(address, credentials.as_ref()).await.map_err(RunError::Api)?;
+        return tokio::select! {
+            _ = signals.stopped() => Ok(End::Stopped),
+            end = dry_run(config, &client) => end,
+        };
+    }
     let records = MountRecords::open(&config.storage.state).map_err(RunError::Records)?;
     let host = LinuxHost::new(config.storage).map_err(RunError::Storage)?;
     let converger = Arc::new(Converger::new(Arc::new(host)));

@@ -1,9 +1,10 @@
 //! Serves the node's own socket: scripts wait for a job's mounts; operators of this node list its mounts
 //! and the agent's plans.
 
+mod preview;
+
 use std::{sync::Arc, time::Duration};
 
-use api::{ClientMount, NnfStorageProfile};
 use proto::{
     limits::NAME,
     v1::{
@@ -13,7 +14,6 @@ use proto::{
         node_server::{Node, NodeServer},
     },
 };
-use serde::de::DeserializeOwned;
 use storage::Converger;
 use tokio::{net::UnixListener, sync::mpsc, task, time::timeout};
 use tokio_stream::wrappers::ReceiverStream;
@@ -23,14 +23,9 @@ use crate::{
     clients::Clients,
     job::{Call, Goal, Shared, lines, wait},
 };
-use agent::{
-    desired::{MountUnits, ObjectError, desired, no_references},
-    link::LARGEST_MESSAGE,
-    questions::Question,
-    reconcile,
-};
+use agent::{link::LARGEST_MESSAGE, questions::Question};
+use preview::Given;
 
-const NO_PROFILE: &str = "no NnfStorageProfile was given: add the profile that the ClientMount's labels name to the files, or apply it first";
 /// How long a status request waits for the coordinator's answer about a job.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Number of messages that may wait for a script to read them. A script that reads no messages delays
@@ -71,23 +66,39 @@ impl NodeService {
         Ok(Response::new(ReceiverStream::new(messages)))
     }
 
-    /// Plans the steps for the objects of one job, or for all objects that the agent knows.
-    async fn plans(&self, job: &JobName) -> Result<PlanResponse, Status> {
+    /// Plans for the objects that the agent knows: those that the request names, those of its job, or all.
+    async fn known_plans(&self, request: &PlanRequest) -> Result<PlanResponse, Status> {
         let view = &self.shared.view;
-        let objects = if is_empty(job) { view.all() } else { view.objects_of_job(job, None) };
-        let (converger, site) = (Arc::clone(&self.converger), self.shared.site.clone());
-        let planned = task::spawn_blocking(move || {
+        let job = request.job.as_ref().filter(|job| !is_empty(job));
+        let mut objects = job.map_or_else(|| view.all(), |job| view.objects_of_job(job, None));
+        preview::retain_named(&mut objects, &request.names)?;
+        let (site, deletes) = (self.shared.site.clone(), request.delete);
+        self.plan_in_background(move |converger| {
             let plan_one = |(_, viewed): (String, crate::view::Viewed)| {
                 let received = &viewed.received;
-                let PlanResponse { steps, rejection, .. } =
-                    plan(&converger, received.units(viewed.gone, &site));
-                let (namespace, name) = (received.namespace.clone(), received.name.clone());
-                ObjectPlan { namespace, name, steps, rejection }
+                let units = received.units(viewed.gone || deletes, &site);
+                preview::plan(converger, (&received.namespace, &received.name), units)
             };
             objects.into_iter().map(plan_one).collect()
-        });
-        let plans = planned.await.map_err(|error| Status::internal(error.to_string()))?;
-        Ok(PlanResponse { plans, ..PlanResponse::default() })
+        })
+        .await
+    }
+
+    /// Plans for the objects in the request.
+    async fn given_plans(&self, request: &PlanRequest) -> Result<PlanResponse, Status> {
+        let given = Given::decode(&request.objects, request.delete)?;
+        let site = self.shared.site.clone();
+        self.plan_in_background(move |converger| given.plans(converger, &site)).await
+    }
+
+    async fn plan_in_background(
+        &self,
+        work: impl FnOnce(&Converger) -> Vec<ObjectPlan> + Send + 'static,
+    ) -> Result<PlanResponse, Status> {
+        let converger = Arc::clone(&self.converger);
+        let planned = task::spawn_blocking(move || work(&converger)).await;
+        let plans = planned.map_err(|error| Status::internal(error.to_string()))?;
+        Ok(PlanResponse { plans })
     }
 }
 
@@ -184,47 +195,16 @@ impl Node for NodeService {
 
     async fn plan(&self, request: Request<PlanRequest>) -> Result<Response<PlanResponse>, Status> {
         let request = request.into_inner();
-        if let Some(job) = &request.job {
-            return self.plans(job).await.map(Response::new);
-        }
-        let client_mount: ClientMount = decode("client_mount", &request.client_mount)?;
-        let profile: Option<NnfStorageProfile> = if request.profile.is_empty() {
-            None
+        let planned = if request.objects.is_empty() {
+            self.known_plans(&request).await
         } else {
-            Some(decode("profile", &request.profile)?)
+            self.given_plans(&request).await
         };
-        let profile = profile.as_ref().ok_or(NO_PROFILE);
-        let units = desired(&client_mount, profile, &no_references, &self.shared.site);
-        let converger = Arc::clone(&self.converger);
-        let planned = task::spawn_blocking(move || plan(&converger, units));
-        planned.await.map(Response::new).map_err(|error| Status::internal(error.to_string()))
+        planned.map(Response::new)
     }
 
     async fn get_health(&self, _: Request<HealthRequest>) -> Result<Response<Health>, Status> {
         Ok(Response::new(self.shared.outbox.health()))
-    }
-}
-
-fn decode<T: DeserializeOwned>(field: &str, json: &[u8]) -> Result<T, Status> {
-    serde_json::from_slice(json).map_err(|error| {
-        Status::invalid_argument(format!("{field}: {error}: send the object as JSON"))
-    })
-}
-
-fn plan(converger: &Converger, units: Result<MountUnits, ObjectError>) -> PlanResponse {
-    let refused = |rejection| PlanResponse { rejection, ..PlanResponse::default() };
-    let units = match units {
-        Ok(units) => units,
-        Err(error) => return refused(error.to_string()),
-    };
-    match reconcile::plan(converger, &units) {
-        Ok(steps) => PlanResponse { steps, ..PlanResponse::default() },
-        Err(failures) => {
-            // Plans are for operators, so the answer has the text for operators.
-            let texts: Vec<_> =
-                failures.iter().map(|failed| failed.failure.debug.as_str()).collect();
-            refused(texts.join("; "))
-        }
     }
 }
 

@@ -18,14 +18,15 @@ use daemon::sleep_until;
 use futures::{Stream, StreamExt};
 use k8s_openapi::jiff::Timestamp;
 use storage::desired::{MountPoint, Nqn};
-use tokio::task::JoinSet;
+use tokio::{sync::oneshot, task::JoinSet};
 
 use crate::{
     block_storage::report::started_after,
     cache::{Cache, Key, Wake},
-    client_mount::prepare::{prepare, record_change},
+    client_mount::prepare::{prepare_all, record_change},
     node_storage::progress::Progress,
     pass::{Context, Pass},
+    preview::{Snapshot, snapshot::SnapshotRequests},
     status::AgentStatus,
     watch::Update,
 };
@@ -44,6 +45,7 @@ const STOP_DEADLINE: Duration = Duration::from_secs(10);
 pub struct Agent {
     context: Arc<Context>,
     status: AgentStatus,
+    snapshot_requests: SnapshotRequests,
     cache: Cache,
     targets_in_use: TargetsInUse,
     queue: Queue<Key>,
@@ -83,16 +85,16 @@ pub struct Agent {
 }
 
 impl Agent {
-    pub fn new(context: Arc<Context>, status: AgentStatus) -> Self {
-        let mut cache = Cache::new(context.node.clone());
-        context
-            .records
-            .earlier_records()
-            .iter()
-            .for_each(|versions| cache.restore(versions.clone()));
+    pub fn new(
+        context: Arc<Context>,
+        status: AgentStatus,
+        snapshot_requests: SnapshotRequests,
+    ) -> Self {
+        let cache = Cache::with_records(context.node.clone(), &context.records);
         Self {
             context,
             status,
+            snapshot_requests,
             cache,
             targets_in_use: TargetsInUse::default(),
             queue: Queue::new(SIDE_BY_SIDE),
@@ -123,6 +125,7 @@ impl Agent {
                 () = &mut stop => break,
                 Some(update) = events.next() => self.update(update),
                 Some(ended) = self.passes.join_next() => self.pass_ended(ended),
+                Some(answer) = self.snapshot_requests.recv() => self.send_snapshot(answer),
                 Some(cleaned_up) = self.cleaning_up.join_next() => self.clean_up_ended(cleaned_up),
                 key = self.holders.next_free() => self.wake_related(key),
                 () = sleep_until(next_due) => {}
@@ -185,6 +188,22 @@ impl Agent {
             self.clean_up.end_postponement();
         }
         self.wake(wakes);
+    }
+
+    /// Answers a request for a snapshot. Before the first list is complete, a plan would miss objects: then drops the
+    /// channel.
+    fn send_snapshot(&self, answer: oneshot::Sender<Snapshot>) {
+        if !self.clean_up.has_list() {
+            return;
+        }
+        let snapshot = Snapshot {
+            context: Arc::clone(&self.context),
+            cache: self.cache.clone(),
+            targets_in_use: self.targets_in_use.clone(),
+            mounted: self.mounted.clone(),
+        };
+        // The caller may have ended its call meanwhile.
+        drop(answer.send(snapshot));
     }
 
     fn record_changes(&mut self) {
@@ -252,10 +271,7 @@ impl Agent {
 
     /// Reserves the mount points of every object before the first pass begins.
     fn claim_mount_points(&mut self) {
-        let mounts: Vec<_> = self.cache.client_mounts.iter().cloned().collect();
-        for mount in mounts {
-            prepare(&mount, &self.cache, &self.context.site, &mut self.targets_in_use);
-        }
+        prepare_all(&self.cache, &self.context.site, &mut self.targets_in_use);
     }
 
     /// Wakes every object, except ClientMounts on block storages of this rabbit: these wait for the passes

@@ -4,3 +4,4 @@ pub mod desired;
 mod events;
 pub mod reconcile;
 pub mod report;
+pub mod view;

@@ -9,7 +9,7 @@ mod wakes;
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
-use agent::dropped::DroppedMounts;
+use agent::{dropped::DroppedMounts, records::MountRecords};
 use api::{
     ClientMount, NnfDataMovement, NnfLustreMgt, NnfNode, NnfNodeBlockStorage, NnfNodeStorage,
     NnfStorageProfile, NodeContainers, RabbitLabels, SystemConfiguration,
@@ -78,7 +78,7 @@ pub enum NoProfile {
 }
 
 /// The stores of all kinds that the agent watches.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Cache {
     node: NodeName,
     pub(crate) block_storages: Store<NnfNodeBlockStorage>,
@@ -134,6 +134,13 @@ impl Cache {
             altered: Vec::new(),
             had_device_event: false,
         }
+    }
+
+    /// Returns a cache with the ClientMounts that earlier agents recorded.
+    pub fn with_records(node: NodeName, records: &MountRecords) -> Self {
+        let mut cache = Self::new(node);
+        records.earlier_records().iter().for_each(|versions| cache.restore(versions.clone()));
+        cache
     }
 
     /// Applies an event of a watch, and returns the wakes that follow.

@@ -68,6 +68,10 @@ pub struct Config {
     /// Sources and period of the health checks.
     pub health: HealthConfig,
     pub storage: LinuxConfig,
+    /// Whether the agent only prints what it would do.
+    pub dry_run: bool,
+    /// Path of the socket for this rabbit's operators, if not the default.
+    pub listen: Option<PathBuf>,
     pub probes: Option<BindAddress>,
     pub metrics: Option<BindAddress>,
     /// Log lines about command line options that have no effect.

@@ -48,4 +48,5 @@ pub mod step;
 
 pub use host::Host;
 pub use podman::PodmanHost;
-pub use reconcile::{ContainersView, reconcile};
+pub(crate) use read::read_missing;
+pub use reconcile::{ContainersView, reconcile, start_blocker};

@@ -39,7 +39,7 @@ mod spool;
 pub use args::{FenceArgs, FenceConfig, FenceConfigError};
 pub use barrier::{Fences, FencesUnknown};
 pub(crate) use gate::Gate;
-pub(crate) use serve::{Fencer, Tools};
+pub(crate) use serve::{Fencer, Tools, read_fences};
 
 use api::names::label;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;

@@ -9,6 +9,8 @@
 //! (NnfDataMovement), which runs `datamover`, and `lustre_mgt` (NnfLustreMGT), which allocates names and converges
 //! nothing on the node. `desired`, `plan` and `report` do no I/O; `reconcile` joins them.
 //!
+//! `preview` plans for objects without a pass, for `warren plan` and `--dry-run`.
+//!
 //! *Central controllers* are the programs that write the objects' specs: Warren's workflow engine, or the Go
 //! controllers, which Warren replaces.
 //!
@@ -35,6 +37,7 @@ pub mod chassis;
 pub mod client_mount;
 pub mod config;
 pub mod container;
+mod equipment;
 pub mod failure;
 pub mod fence;
 pub mod health;
@@ -44,6 +47,7 @@ pub mod node;
 pub mod node_manager;
 pub mod node_storage;
 pub mod pass;
+pub mod preview;
 pub mod probes;
 pub mod run;
 #[cfg(test)]

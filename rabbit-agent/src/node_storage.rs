@@ -7,3 +7,4 @@ pub mod reconcile;
 pub mod report;
 pub mod targets;
 pub mod unit;
+pub mod view;

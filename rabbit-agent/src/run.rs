@@ -10,10 +10,8 @@ use agent::{
     records::{MountRecords, RecordError},
 };
 use apiclient::{ConnectError, connect};
-use controller::events::Events;
-use daemon::{End, Signals, notify_ready, notify_stopping, vital};
+use daemon::{End, ListenError, Signals, notify_ready, notify_stopping, vital};
 use futures::{Stream, StreamExt, stream};
-use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use kube::Client;
 use packages::JobPackages;
 use proto::v1::Role;
@@ -27,11 +25,11 @@ use crate::{
     bind::BindError,
     cache::Cache,
     config::{Config, Rabbit},
-    container::PodmanHost,
-    fence::{Fencer, Fences, Gate, Tools},
+    equipment::Equipment,
+    fence::{Fencer, Fences, Tools},
     health::{HealthState, switches, uevents},
     movement::{Movers, movers::News},
-    pass::Context,
+    preview::{dry_run::dry_run, serve::serve_at, snapshot::SnapshotRequests},
     probes::Pages,
     status::AgentStatus,
     watch::{Update, watch_all},
@@ -52,12 +50,19 @@ pub enum RunError {
     Hello(#[source] HelloError),
     #[error(transparent)]
     Bind(#[from] BindError),
+    #[error("serve the rabbit's socket")]
+    Serve(#[source] ListenError),
+    #[error("print the plans: {0}")]
+    Print(String),
     #[error("wait for signals")]
     Stop(#[source] daemon::StopError),
 }
 
-/// Runs the agent until it is stopped or refused.
+/// Runs the agent until it is stopped or refused; with `--dry-run`, only until it has printed its plans.
 pub async fn run(config: Config) -> Result<End, RunError> {
+    if config.dry_run {
+        return dry_run(config).await;
+    }
     let signals = Signals::listen().map_err(RunError::Stop)?;
     let host = Arc::new(LinuxHost::new(config.storage.clone()).map_err(RunError::Storage)?);
     let client = connect(&config.api).await.map_err(RunError::Client)?;
@@ -77,13 +82,19 @@ pub async fn run(config: Config) -> Result<End, RunError> {
         Some(coordinator) => Some(link_to_coordinator(coordinator, &config, &status.health)?),
         None => None,
     };
+    let served = serve_at(config.listen.as_deref()).map_err(RunError::Serve)?;
     let stop = async {
         tokio::select! {
             _ = signals.stopped() => Ok::<_, RunError>(End::Stopped),
             why = refusal(refused) => Ok(End::Refused(why)),
         }
     };
-    work(config.rabbit, host, (client, records), status, stop).await
+    let end = work(config.rabbit, host, (client, records), status, served.requests, stop).await;
+    if let Some(socket) = served.path {
+        // If this fails the next start replaces the socket.
+        drop(std::fs::remove_file(socket));
+    }
+    end
 }
 
 async fn refusal(refused: Option<oneshot::Receiver<String>>) -> String {
@@ -96,12 +107,13 @@ async fn refusal(refused: Option<oneshot::Receiver<String>>) -> String {
     }
 }
 
-/// Works on `host` as the API asks, until `stop` completes.
+/// Works on `host` as the API asks, and answers `snapshot_requests`, until `stop` completes.
 pub async fn work<E>(
     rabbit: Rabbit,
     host: Arc<dyn Host>,
     (client, records): (Client, MountRecords),
     status: AgentStatus,
+    snapshot_requests: SnapshotRequests,
     stop: impl Future<Output = Result<End, E>>,
 ) -> Result<End, E> {
     let converger = Arc::new(Converger::new(host));
@@ -112,7 +124,6 @@ pub async fn work<E>(
         fences: Fences::default(),
     };
     let fences = tools.fences.clone();
-    let gated = converger.with_host(|host| Arc::new(Gate { host, fences: fences.clone() }));
     let package = Arc::new(Notify::new());
     let packages = rabbit.packages.as_ref();
     let packages = packages.map(|directory| JobPackages::new(directory, Arc::clone(&package)));
@@ -121,28 +132,12 @@ pub async fn work<E>(
     let updates = stream::select(updates, movement_updates(news));
     // Opens the directories of fence requests before the first allocation, so that the agent knows which computes are
     // fenced.
-    let (fencer, fenced) = Fencer::open(rabbit.fence, tools, status.clone());
+    let (fencer, fenced) = Fencer::open(rabbit.fence.clone(), tools, status.clone());
     let events = stream::select(fenced, updates);
-    let context = Context {
-        events: Events::new(client.clone(), "rabbit-agent", rabbit.site.node.as_str()),
-        node: rabbit.site.node.clone(),
-        pod: rabbit.pod,
-        client,
-        converger,
-        records: Arc::new(records),
-        gated: Arc::new(gated),
-        fences,
-        // This time is replaced once the agent knows the statuses of earlier agents; no pass begins before that.
-        started: Time(Timestamp::now()),
-        site: rabbit.site,
-        temporary: rabbit.temporary,
-        policy: rabbit.policy,
-        mgs: rabbit.mgs,
-        containers: rabbit.containers.map(|config| Arc::new(PodmanHost::new(&config)) as Arc<_>),
-        packages,
-        movers,
-    };
-    run_until(Agent::new(Arc::new(context), status), events, fencer, stop).await
+    let equipment = Equipment { converger, records, fences, packages, movers };
+    let context = equipment.into_context(rabbit, client);
+    let agent = Agent::new(Arc::new(context), status, snapshot_requests);
+    run_until(agent, events, fencer, stop).await
 }
 
 /// Runs the agent and its fencer until `stop` completes.

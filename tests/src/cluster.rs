@@ -434,6 +434,7 @@ impl Cluster {
             argv.arg("--file-pool").arg(self.directory.join(pool));
         }
         argv.arg("--state-dir").arg(self.state_of(own));
+        argv.arg("--listen").arg(self.directory.join("run").join(format!("{own}.sock")));
         if rabbit {
             let api = self.api(|real| &real.roles.rabbit);
             argv.args(["--api", &api, "--coordinator", &coordinator]);
@@ -449,7 +450,6 @@ impl Cluster {
                 argv.args(&self.rabbit_arguments);
             }
         } else {
-            argv.arg("--listen").arg(self.directory.join("run").join(format!("{own}.sock")));
             match self.link {
                 Link::Coordinator => argv.args(["--coordinator", &coordinator]),
                 Link::Api => {

@@ -144,6 +144,7 @@ impl Direct {
         argv.arg("--temp-root").arg(self.at("mnt/temp"));
         argv.arg("--file-pool").arg(self.at("pool")).args(DRIVES);
         argv.arg("--state-dir").arg(self.at("state-rabbit"));
+        argv.arg("--listen").arg(self.at("run/rabbit.sock"));
         argv.envs(environment.iter().copied());
         let (mounts, logs) = (self.at("mnt"), self.at("logs"));
         self.rabbit = Some(Program::start_on_node("rabbit-1", &argv, &mounts, &logs)?);

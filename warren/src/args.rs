@@ -81,9 +81,10 @@ pub(crate) enum Verb {
     Wait(Wait),
     /// Call this node's agent: mounts of a job, plan, state
     Node(Node),
-    /// Show what this node's agent would do for ClientMounts in files
+    /// Show what this node's agent would do for objects, and what that destroys
     ///
-    /// The agent plans, and changes nothing.
+    /// The agent plans, and changes nothing. A rabbit's agent plans for NnfNodeBlockStorages, NnfNodeStorages,
+    /// ClientMounts and NodeContainers, a compute's agent for ClientMounts.
     Plan(Plan),
     /// Show objects of any kind that the API serves
     Get(Get),
@@ -316,16 +317,21 @@ pub(crate) struct Logs {
 
 #[derive(Debug, Args)]
 pub(crate) struct Plan {
-    #[command(flatten)]
-    pub files: Files,
-    /// Unix socket of the agent
-    #[arg(
-        long,
-        value_name = "PATH",
-        env = "WARREN_AGENT",
-        default_value = "/run/warren/clientmount-agent.sock"
-    )]
-    pub agent: PathBuf,
+    /// KIND/NAME of objects that the agent knows; without objects, all that it knows
+    #[arg(value_name = "KIND/NAME", conflicts_with = "files")]
+    pub objects: Vec<String>,
+    /// Plan for the objects in this YAML or JSON file, directory of such files, or - for standard input (repeatable)
+    #[arg(short, long = "filename", value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Namespace of objects without one [default: the node]
+    #[arg(short, long, value_name = "NAMESPACE")]
+    pub namespace: Option<String>,
+    /// Plan for the deletion of the objects
+    #[arg(long)]
+    pub delete: bool,
+    /// Unix socket of the agent [default: /run/warren/clientmount-agent.sock, on a rabbit rabbit-agent.sock beside it]
+    #[arg(long, value_name = "PATH", env = "WARREN_AGENT")]
+    pub agent: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

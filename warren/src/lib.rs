@@ -8,6 +8,7 @@ mod client;
 mod failure;
 mod kinds;
 mod manifest;
+mod stored;
 mod verbs;
 mod workflow;
 

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use kube::Resource;
 use kube::api::DynamicObject;
 use serde::Deserialize;
 use serde_json::Value;
@@ -24,6 +25,15 @@ pub(crate) struct Document {
     pub object: DynamicObject,
     /// The object as in the file.
     pub value: Value,
+}
+
+impl Document {
+    /// Returns whether the object is of this kind, in this version.
+    pub(crate) fn is_kind<K: Resource<DynamicType = ()>>(&self) -> bool {
+        self.object.types.as_ref().is_some_and(|types| {
+            types.kind == K::kind(&()) && types.api_version == K::api_version(&())
+        })
+    }
 }
 
 /// The reason why a file cannot be used.

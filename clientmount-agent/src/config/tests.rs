@@ -57,6 +57,14 @@ fn the_programs_name_chooses_the_source_of_mounts_only_if_no_flag_does() {
 }
 
 #[test]
+fn a_dry_run_needs_the_api() {
+    let dry_run = |more: &[&str]| check(&[&["--node", "c", "--dry-run"], more].concat());
+    assert!(dry_run(&["--api", "kubeconfig:/etc/kube"]).unwrap().dry_run);
+    let error = dry_run(&[]).unwrap_err();
+    assert!(error.contains("name the API with --api"), "{error}");
+}
+
+#[test]
 fn command_line_is_consistent() {
     Args::command().debug_assert();
 }

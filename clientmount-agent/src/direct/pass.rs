@@ -66,7 +66,10 @@ async fn write(
 }
 
 /// Reads a profile with the verb `get`, because the role of computes has no other right on profiles.
-async fn read(client: &Client, (namespace, name): &ObjectKey) -> Result<Profile, String> {
+pub(crate) async fn read(
+    client: &Client,
+    (namespace, name): &ObjectKey,
+) -> Result<Result<NnfStorageProfile, NoProfile>, String> {
     let resource = ApiResource::erase::<NnfStorageProfile>(&());
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
     let failed = |why| Err(format!("read NnfStorageProfile {namespace}/{name}: {why}"));

@@ -11,7 +11,7 @@ use api::{ClientMount, RabbitLabels, client_mount::ClientMountInfo, names::label
 
 /// Dropped mounts by the uid of their object. The value is a list of earlier versions of the object; each version
 /// contains only the mounts that must still be unmounted.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct DroppedMounts(BTreeMap<String, Vec<ClientMount>>);
 
 impl DroppedMounts {

@@ -5,10 +5,10 @@ mod outcome;
 mod unknown_path;
 mod work;
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, fmt};
 
 use storage::{
-    ConvergeError, Converger, Desired,
+    ConvergeError, Converger, Desired, Step,
     desired::{Mount, MountSource},
 };
 
@@ -52,8 +52,25 @@ fn converge_except(converger: &Converger, units: &MountUnits, remaining: &[Mount
     pass.outcome
 }
 
-/// Returns the first steps that converging the units would take, as text. Changes nothing.
-pub fn plan(converger: &Converger, units: &MountUnits) -> Result<Vec<String>, Vec<Failed>> {
+/// A step of a plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PlannedStep {
+    Now(Step),
+    /// A bind mount at this path, whose source an earlier step of the plan mounts.
+    Bind(String),
+}
+
+impl fmt::Display for PlannedStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Now(step) => step.fmt(f),
+            Self::Bind(path) => write!(f, "bind mount at {path}"),
+        }
+    }
+}
+
+/// Returns the first steps that converging the units would take. Changes nothing.
+pub fn plan(converger: &Converger, units: &MountUnits) -> Result<Vec<PlannedStep>, Vec<Failed>> {
     let refused = Pass::new(converger, units).outcome;
     if !refused.failures.is_empty() {
         return Err(refused.failures);
@@ -61,11 +78,11 @@ pub fn plan(converger: &Converger, units: &MountUnits) -> Result<Vec<String>, Ve
     let (mut steps, mut failures) = (Vec::new(), Vec::new());
     for (path, unit) in in_order(units) {
         match converger.plan(&unit) {
-            Ok(planned) => steps.extend(planned.iter().map(ToString::to_string)),
+            Ok(planned) => steps.extend(planned.into_iter().map(PlannedStep::Now)),
             // Not a failure: an earlier step of this plan mounts the source of the bind mount, but steps are not
             // executed here.
             Err(ConvergeError::Rejected(storage::Rejection::SourceNotMounted { .. })) => {
-                steps.push(format!("bind mount at {path}"));
+                steps.push(PlannedStep::Bind(path));
             }
             Err(error) => {
                 let failure = Failure::of_mount(units.goal, &error);
@@ -74,6 +91,12 @@ pub fn plan(converger: &Converger, units: &MountUnits) -> Result<Vec<String>, Ve
         }
     }
     if failures.is_empty() { Ok(steps) } else { Err(failures) }
+}
+
+/// Returns the texts of failures for operators, in one line.
+pub fn operator_text(failures: &[Failed]) -> String {
+    let texts: Vec<_> = failures.iter().map(|failed| failed.failure.debug.as_str()).collect();
+    texts.join("; ")
 }
 
 /// Returns all units in the order in which they converge, each with its path.

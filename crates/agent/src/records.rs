@@ -58,6 +58,31 @@ impl MountRecords {
         Ok(Self { directory, earlier })
     }
 
+    /// Reads all records, and changes nothing: creates no directory, and leaves a damaged record as it is.
+    ///
+    /// # Errors
+    /// When the directory or a record cannot be read.
+    pub fn peek(state: &Path) -> Result<Self, RecordError> {
+        let directory = state.join("mounts");
+        let failed = |source| RecordError::Read { path: directory.clone(), source };
+        let entries = match fs::read_dir(&directory) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(Self { directory, earlier: Vec::new() });
+            }
+            Err(error) => return Err(failed(error)),
+        };
+        let mut earlier = Vec::new();
+        for entry in entries {
+            let path = entry.map_err(failed)?.path();
+            if path.extension().is_some_and(|extension| extension == "json") {
+                let text = fs::read(&path).map_err(failed)?;
+                earlier.extend(serde_json::from_slice::<Vec<ClientMount>>(&text).ok());
+            }
+        }
+        Ok(Self { directory, earlier })
+    }
+
     /// Returns the records that [`MountRecords::open`] read: the versions of each object, the latest version last.
     pub fn earlier_records(&self) -> &[Vec<ClientMount>] {
         &self.earlier

@@ -87,7 +87,7 @@ impl From<&Conflict> for Failure {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Request {
     requester: Requester,
     goal: Goal,
@@ -103,7 +103,7 @@ impl Request {
 }
 
 /// All mount targets of one node that objects ask for.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct TargetsInUse {
     by_uid: BTreeMap<String, Request>,
 }

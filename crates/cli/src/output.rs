@@ -44,21 +44,6 @@ impl Output {
         self.text(&format!("{}\n", escaped(line, "")))
     }
 
-    /// Prints the plan of an agent for a ClientMount: the steps, or the reason why it refuses.
-    pub fn plan(self, name: &str, steps: &[String], rejection: &str) -> Result<(), Failure> {
-        if !rejection.is_empty() {
-            return self.line(&format!("clientmount/{name}: refused: {rejection}"));
-        }
-        if steps.is_empty() {
-            return self.line(&format!("clientmount/{name}: nothing to do"));
-        }
-        self.line(&format!("clientmount/{name}:"))?;
-        for (index, step) in steps.iter().enumerate() {
-            self.line(&format!("  {}. {step}", index + 1))?;
-        }
-        Ok(())
-    }
-
     /// Prints text of many lines.
     pub fn text(self, text: &str) -> Result<(), Failure> {
         let mut stdout = io::stdout().lock();

@@ -79,6 +79,17 @@ pub struct Store<K> {
     is_complete: bool,
 }
 
+/// Clones the store, but not its objects.
+impl<K> Clone for Store<K> {
+    fn clone(&self) -> Self {
+        Self {
+            objects: self.objects.clone(),
+            unreadable: self.unreadable.clone(),
+            is_complete: self.is_complete,
+        }
+    }
+}
+
 impl<K> Default for Store<K> {
     fn default() -> Self {
         Self { objects: BTreeMap::new(), unreadable: BTreeMap::new(), is_complete: false }

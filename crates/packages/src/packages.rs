@@ -85,6 +85,17 @@ impl JobPackages {
         Ok(report(packages, &observed))
     }
 
+    /// Returns the job packages that [`JobPackages::bring`] would begin to fetch, and their progress. Changes nothing.
+    #[must_use]
+    pub fn foresee(&self, uid: Uuid, packages: &[JobPackage]) -> (Vec<JobPackage>, Progress) {
+        let observed = self.0.0.observe(uid, packages);
+        let fetched = plan(packages, &observed).into_iter().filter_map(|step| match step {
+            Step::Fetch(package) => Some(package),
+            Step::Use(_) | Step::Join(_) => None,
+        });
+        (fetched.collect(), report(packages, &observed))
+    }
+
     /// Returns the path of a job package once it is in place.
     #[must_use]
     pub fn content(&self, package: &JobPackage) -> PathBuf {

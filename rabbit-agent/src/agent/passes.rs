@@ -12,11 +12,10 @@ use storage::Panicked;
 use super::{Agent, ERASING};
 use crate::{
     block_storage,
-    cache::{Key, block_name},
+    cache::Key,
     client_mount,
     client_mount::{
-        computes::Computes,
-        prepare::{Prepared, prepare, prepare_for},
+        prepare::{Prepared, prepare_for},
         start::may_run_beside_clean_up,
     },
     container, lustre_mgt, movement, node, node_storage,
@@ -111,18 +110,7 @@ impl Agent {
     }
 
     fn start_block_storage(&mut self, name: &str) -> Option<()> {
-        let object = Arc::clone(self.cache.block_storage(name)?);
-        let chassis = self.cache.chassis();
-        let elsewhere = self.cache.reported_elsewhere(name);
-        let in_use = self.cache.is_in_use(name);
-        let mounts = self.cache.mounts_on(name);
-        let view = block_storage::reconcile::BlockStorageView {
-            object,
-            chassis,
-            elsewhere,
-            in_use,
-            mounts,
-        };
+        let view = block_storage::view::BlockStorageView::new(&self.cache, name)?;
         let context = Arc::clone(&self.context);
         self.spawn(Key::BlockStorage(name.to_owned()), async move {
             let mut pass = Pass::default();
@@ -133,18 +121,7 @@ impl Agent {
     }
 
     fn start_node_storage(&mut self, name: &str) -> Option<()> {
-        let object = Arc::clone(self.cache.node_storage(name)?);
-        let block = self.cache.block_storage(&block_name(&object)).cloned();
-        let is_unreadable = self.cache.is_unreadable_block(&block_name(&object));
-        let profile = self.cache.profile(&*object);
-        let mounts = self.cache.mounts_on(name);
-        let view = node_storage::reconcile::NodeStorageView {
-            object,
-            block,
-            is_unreadable,
-            profile,
-            mounts,
-        };
+        let view = node_storage::view::NodeStorageView::new(&self.cache, name)?;
         let context = Arc::clone(&self.context);
         self.spawn(Key::NodeStorage(name.to_owned()), async move {
             let mut pass = Pass::default();
@@ -159,21 +136,13 @@ impl Agent {
         // An object without a resourceVersion comes from a record on disk: the agent could not read its current version
         // from the API.
         object.resource_version()?;
-        let Prepared { work, dropped, moved } =
-            prepare(&object, &self.cache, &self.context.site, &mut self.targets_in_use);
+        let (site, targets) = (&self.context.site, &mut self.targets_in_use);
+        let (view, moved) =
+            client_mount::reconcile::ClientMountView::new(object, &self.cache, site, targets);
         self.wake_claimants(&moved);
-        let profile = self.cache.profile(&*object).err();
-        let computes = Computes::new(&object, &self.cache);
         let context = Arc::clone(&self.context);
         self.spawn(Key::ClientMount(name.to_owned()), async move {
             let mut pass = Pass::default();
-            let view = client_mount::reconcile::ClientMountView {
-                object,
-                work,
-                dropped,
-                computes,
-                profile,
-            };
             let result = client_mount::reconcile::reconcile(&context, view, &mut pass).await;
             pass.with_result(result)
         });
@@ -221,11 +190,10 @@ impl Agent {
             return self.start_packages(name, object);
         }
         let host = Arc::clone(self.context.containers.as_ref()?);
-        let unmounted = self.cache.unmounted(&object.spec.storages, &self.mounted);
+        let view = container::ContainersView::new(object, &self.cache, &self.mounted);
         let context = Arc::clone(&self.context);
         self.spawn(Key::Containers(name.to_owned()), async move {
             let mut pass = Pass::default();
-            let view = container::ContainersView { object, unmounted };
             let result = container::reconcile(&context, &host, &view, &mut pass).await;
             pass.with_result(result)
         });

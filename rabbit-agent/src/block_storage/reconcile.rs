@@ -1,63 +1,28 @@
 //! Brings one NnfNodeBlockStorage to its desired state.
 
-use controller::{describe, has_finalizer, patch::WriteError};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use controller::{describe, patch::WriteError};
+use std::collections::BTreeSet;
 
 use agent::error::Failure;
 use api::{NnfNodeBlockStorage, names::finalizer};
-use daemon::chain;
 use storage::{
     Converged, Desired, Observed, Step,
-    desired::{Allocation, AllocationId, Endpoint, NamespaceId, ObjectUid},
-    observed::NamespaceOwner,
+    desired::{Allocation, AllocationId, Endpoint},
     plan::missing_namespaces,
 };
 
 use super::{
-    desired::{AllocationPolicy, BlockStorageError, Elsewhere, from_status, uid, without_fenced},
+    desired::{AllocationPolicy, uid},
     events,
     report::{self, Outcome},
+    view::{BlockStorageView, Work, owned, without_record},
 };
 use crate::{
     cache::Key,
-    chassis::Chassis,
     failure::{self, combined, no_room},
     fence::is_shared,
     pass::{Context, Pass, converge},
 };
-
-/// The part of the cache that a pass over a NnfNodeBlockStorage reads.
-#[derive(Debug)]
-pub struct BlockStorageView {
-    pub object: Arc<NnfNodeBlockStorage>,
-    pub chassis: Chassis,
-    pub elsewhere: Elsewhere,
-    /// Whether a NnfNodeStorage uses the block storage.
-    pub in_use: bool,
-    /// Names of the ClientMounts of this rabbit that use the block storage's allocations.
-    pub mounts: Vec<String>,
-}
-
-impl BlockStorageView {
-    fn allocations(
-        &self,
-        context: &Context,
-        object: &NnfNodeBlockStorage,
-        policy: AllocationPolicy,
-    ) -> Result<Vec<Allocation>, BlockStorageError> {
-        without_fenced(object, &self.chassis, policy, &self.elsewhere, &context.fences)
-    }
-
-    /// Converges the units. For a GFS2, uses the converger that asks for permission before each attachment: a
-    /// compute that was fenced after the pass began gets no access.
-    async fn allocate(&self, context: &Context, units: Vec<Desired>) -> Vec<Outcome> {
-        let is_shared = is_shared(&self.object.metadata);
-        converge(if is_shared { &context.gated } else { &context.converger }, units).await
-    }
-}
 
 /// Allocates and attaches namespaces; releases all of them when the object is deleted.
 pub async fn reconcile(
@@ -65,19 +30,30 @@ pub async fn reconcile(
     view: &BlockStorageView,
     pass: &mut Pass,
 ) -> Result<(), WriteError> {
-    let object = &*view.object;
-    if object.metadata.deletion_timestamp.is_some() {
-        return delete(context, view, pass).await;
+    match view.work(&context.started) {
+        Work::Allocate => allocate(context, view, pass).await,
+        Work::Keep { to_refresh: true } => keep_attached(context, view, pass).await,
+        Work::Keep { to_refresh: false } | Work::Nothing => Ok(()),
+        Work::Unlock => unlock(context, view, pass).await,
+        Work::Release => release_all(context, view, pass).await,
     }
-    let object = pass.with_finalizer(context, object, finalizer::NNF_NODE_BLOCK_STORAGE).await?;
-    let allocations = match view.allocations(context, &object, context.policy) {
+}
+
+async fn allocate(
+    context: &Context,
+    view: &BlockStorageView,
+    pass: &mut Pass,
+) -> Result<(), WriteError> {
+    let finalizer = finalizer::NNF_NODE_BLOCK_STORAGE;
+    let object = pass.with_finalizer(context, &*view.object, finalizer).await?;
+    let allocations = match view.allocations(&context.fences, context.policy) {
         Ok(allocations) => allocations,
         Err(error) => {
             return pass.refuse(context, &object, &Failure::from(&error), report::with_error).await;
         }
     };
     let units = allocations.iter().cloned().map(Desired::Allocated).collect();
-    let outcomes = view.allocate(context, units).await;
+    let outcomes = converge_allocations(context, view, units).await;
     // This pass attached a compute, so the agent may know now which compute uses which allocation. The index trees of
     // these ClientMounts show that, so their passes run again.
     if context.site.index_root.is_some() && outcomes.iter().flatten().any(attached_a_compute) {
@@ -91,6 +67,17 @@ fn attached_a_compute(converged: &Converged) -> bool {
     converged.steps.iter().any(gives)
 }
 
+/// Converges the units. For a GFS2, uses the converger that asks for permission before each attachment: a
+/// compute that was fenced after the pass began gets no access.
+async fn converge_allocations(
+    context: &Context,
+    view: &BlockStorageView,
+    units: Vec<Desired>,
+) -> Vec<Outcome> {
+    let is_shared = is_shared(&view.object.metadata);
+    converge(if is_shared { &context.gated } else { &context.converger }, units).await
+}
+
 /// Attaches the namespaces that a deleted object still has, and looks up their device paths. Does not replace lost
 /// namespaces: the replacements would be empty, and would soon be deleted.
 async fn keep_attached(
@@ -100,7 +87,7 @@ async fn keep_attached(
 ) -> Result<(), WriteError> {
     let object = &*view.object;
     let policy = AllocationPolicy { replace: false, ..context.policy };
-    let allocations = match view.allocations(context, object, policy) {
+    let allocations = match view.allocations(&context.fences, policy) {
         Ok(allocations) => allocations,
         Err(error) => {
             return pass.refuse(context, object, &Failure::from(&error), report::with_error).await;
@@ -108,7 +95,7 @@ async fn keep_attached(
     };
     let reported = |allocation: &&Allocation| !allocation.reported.is_empty();
     let units = allocations.iter().filter(reported).cloned().map(Desired::Allocated).collect();
-    let mut kept = view.allocate(context, units).await.into_iter();
+    let mut kept = converge_allocations(context, view, units).await.into_iter();
     let outcome = |allocation: &Allocation| match if reported(&allocation) {
         kept.next()
     } else {
@@ -195,37 +182,26 @@ async fn roll_back(
     }
 }
 
-/// Releases all namespaces of a deleted object. As long as file systems lie on its devices, keeps the devices
-/// and their paths instead.
-async fn delete(
+/// Removes the finalizer of a NnfNodeStorage that is gone although this agent did not release it: the finalizer on the
+/// NnfNodeStorage was removed by force. The same finalizer on the block storage remains, and no other program removes
+/// it.
+async fn unlock(
     context: &Context,
     view: &BlockStorageView,
     pass: &mut Pass,
 ) -> Result<(), WriteError> {
     let object = &*view.object;
-    if !has_finalizer(object, finalizer::NNF_NODE_BLOCK_STORAGE) {
-        return Ok(());
-    }
-    if has_finalizer(object, finalizer::NNF_NODE_STORAGE) {
-        let status = object.status.as_ref();
-        // Devices that failed may be back, and the tear-down of the file systems needs them.
-        let to_refresh = status.is_some_and(|status| {
-            let is_seen =
-                report::is_observed_by(status, &context.started) && status.error.is_none();
-            report::has_devices(status) && !is_seen
-        });
-        return match (view.in_use, to_refresh) {
-            (true, true) => keep_attached(context, view, pass).await,
-            (true, false) => Ok(()),
-            // The NnfNodeStorage is gone although this agent did not release it: the finalizer on the NnfNodeStorage
-            // was removed by force. The same finalizer on the block storage remains, and no other program removes it.
-            (false, _) => {
-                pass.wakes
-                    .push(Key::BlockStorage(object.metadata.name.clone().unwrap_or_default()));
-                pass.without_finalizer(context, object, finalizer::NNF_NODE_STORAGE).await
-            }
-        };
-    }
+    pass.wakes.push(Key::BlockStorage(object.metadata.name.clone().unwrap_or_default()));
+    pass.without_finalizer(context, object, finalizer::NNF_NODE_STORAGE).await
+}
+
+/// Releases all namespaces of a deleted object.
+async fn release_all(
+    context: &Context,
+    view: &BlockStorageView,
+    pass: &mut Pass,
+) -> Result<(), WriteError> {
+    let object = &*view.object;
     match release(context, view).await {
         Ok(()) => {
             pass.wakes.push(Key::Node);
@@ -266,28 +242,10 @@ async fn adopt(
     view: &BlockStorageView,
     seen: &Observed,
 ) -> Result<BTreeSet<AllocationId>, Failure> {
-    let mut lost = BTreeMap::new();
-    match from_status(&view.object, context.policy, &view.elsewhere) {
-        Ok(reported) => {
-            lost.extend(reported.into_iter().map(|allocation| (allocation.id, allocation)));
-        }
-        Err(error) => log::warn!(
-            "{}: namespaces without a record cannot be found through the status: {}",
-            describe(&*view.object),
-            chain(&error)
-        ),
-    }
-    lost.retain(|_, allocation| {
-        allocation.reported.iter().any(|reported| has_no_record(&reported.id, seen))
-    });
+    let lost = without_record(view, context.policy, seen);
     let ids: BTreeSet<_> = lost.keys().copied().collect();
     let results = context.converge(lost.into_values().map(Desired::Adopted).collect()).await;
     all_done("adopt", &ids, &results).map(|()| ids)
-}
-
-fn has_no_record(id: &NamespaceId, seen: &Observed) -> bool {
-    let mut same_id = seen.namespaces.iter().filter(|namespace| namespace.id == *id);
-    same_id.any(|namespace| namespace.owner == NamespaceOwner::Unknown)
 }
 
 async fn inventory(context: &Context) -> Result<Observed, Failure> {
@@ -295,14 +253,3 @@ async fn inventory(context: &Context) -> Result<Observed, Failure> {
     let inventory = results.into_iter().next().expect("each unit that is converged has a result");
     inventory.map(|converged| converged.observed).map_err(|error| Failure::of_convergence(&error))
 }
-
-/// Returns the object's allocations that have an entry in a ledger. An allocation counts even if its namespace is gone
-/// from the drive: otherwise the entry would outlive the object.
-fn owned(seen: &Observed, owner: ObjectUid) -> impl Iterator<Item = AllocationId> {
-    let owners =
-        seen.namespaces.iter().map(|namespace| &namespace.owner).chain(seen.vanished.values());
-    owners.filter_map(NamespaceOwner::allocation).filter(move |id| id.owner == owner)
-}
-
-#[cfg(test)]
-mod tests;

@@ -6,7 +6,7 @@ mod start;
 mod tests;
 
 pub use roll_back::{drives_unreadable, is_deleted, is_lack_of_room, is_lost, to_roll_back};
-pub use start::{is_current, is_observed_by, started_after};
+pub use start::{is_current, is_observed_by, latest_start, started_after};
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -81,6 +81,12 @@ impl Cache {
             || self.node_storages.unreadable().next().is_some()
     }
 
+    /// Returns the NnfNodeStorages on this block storage.
+    pub fn storages_on(&self, block_storage: &str) -> impl Iterator<Item = &Arc<NnfNodeStorage>> {
+        let storages = self.node_storages.iter().filter(|storage| self.is_ours(&***storage));
+        storages.filter(move |storage| block_name(storage) == block_storage)
+    }
+
     /// Returns the names of this rabbit's ClientMounts that may have a file system of this NnfNodeStorage mounted.
     pub fn mounts_on(&self, node_storage: &str) -> Vec<String> {
         let known = self

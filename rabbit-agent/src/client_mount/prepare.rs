@@ -103,6 +103,14 @@ pub fn record_change(
     cache.dropped.record_change(before, Some(after), had);
 }
 
+/// Reserves the mount points of every object.
+pub fn prepare_all(cache: &Cache, site: &Site, targets_in_use: &mut TargetsInUse) {
+    let mounts: Vec<_> = cache.client_mounts.iter().cloned().collect();
+    for mount in mounts {
+        prepare(&mount, cache, site, targets_in_use);
+    }
+}
+
 /// Reserves the object's mount points, and determines its work.
 pub fn prepare(
     object: &ClientMount,

@@ -8,17 +8,19 @@ use agent::{
     error::Failure,
     reconcile::{self, DroppedUnits, Outcome},
     report,
+    site::Site,
+    targets::TargetsInUse,
 };
 use api::{ClientMount, names::finalizer};
 use kube::ResourceExt;
 
 use super::{
     computes::{self, Computes},
-    prepare::Work,
+    prepare::{Prepared, Work, prepare},
     servers,
 };
 use crate::{
-    cache::NoProfile,
+    cache::{Cache, NoProfile},
     failure::combined,
     pass::{Context, Pass},
 };
@@ -34,6 +36,22 @@ pub struct ClientMountView {
     pub dropped: DroppedUnits,
     /// Why the object has no profile; `None` if it has one.
     pub profile: Option<NoProfile>,
+}
+
+impl ClientMountView {
+    /// Returns the view of an object, after reserving its mount points. Also returns the uids of the other objects
+    /// whose conflicts over mount points this changes.
+    pub fn new(
+        object: Arc<ClientMount>,
+        cache: &Cache,
+        site: &Site,
+        targets_in_use: &mut TargetsInUse,
+    ) -> (Self, Vec<String>) {
+        let Prepared { work, dropped, moved } = prepare(&object, cache, site, targets_in_use);
+        let profile = cache.profile(&*object).err();
+        let computes = Computes::new(&object, cache);
+        (Self { object, work, computes, dropped, profile }, moved)
+    }
 }
 
 /// Mounts or unmounts, and reports the result. A deleted object loses the agent's finalizer once
@@ -77,13 +95,13 @@ pub async fn reconcile(
         }
         Work::Refuse(goal, failure) => Err(Outcome::refused(goal, count, failure)),
         Work::NeverMounted => Err(Outcome::absent(count)),
-        Work::Units(mut units) => {
+        Work::Units(units) => {
             pass.may_leave_mounts = deleted && units.mounts.iter().any(Result::is_err)
                 || (0..count).any(|place| units.has_unknown_path(place));
-            computes::add_links(context, &computes, &object, &mut units, pass).await;
-            match servers::add_file(context, &object, &mut units).await? {
-                Ok(()) => Ok(Arc::new(units)),
-                Err(error) => Err(Outcome::refused(units.goal, count, Failure::from(&error))),
+            let goal = units.goal;
+            match complete(context, &computes, &object, units, pass).await? {
+                Ok(units) => Ok(Arc::new(units)),
+                Err(failure) => Err(Outcome::refused(goal, count, failure)),
             }
         }
     };
@@ -94,6 +112,22 @@ pub async fn reconcile(
     }
     record_result(&object, &outcome, pass);
     pass.report(context, &object, report::status(&context.node, &outcome)).await
+}
+
+/// Adds to the units what only the API says: the links of the computes, and the components of a Lustre file system.
+///
+/// # Errors
+/// An error if the API does not answer; an inner error if its answer is unusable.
+pub async fn complete(
+    context: &Context,
+    computes: &Computes,
+    object: &ClientMount,
+    mut units: MountUnits,
+    pass: &mut Pass,
+) -> Result<Result<MountUnits, Failure>, WriteError> {
+    computes::add_links(context, computes, object, &mut units, pass).await;
+    let added = servers::add_file(context, object, &mut units).await?;
+    Ok(added.map(|()| units).map_err(|error| Failure::from(&error)))
 }
 
 async fn carry_out(

@@ -58,6 +58,12 @@ pub struct Args {
     /// the compute of each allocation is known
     #[arg(long, env = "WARREN_INDEX_ROOT", value_name = "DIR", help_heading = "Node")]
     pub index_root: Option<PathBuf>,
+    /// Print what the agent would do first for each object, change no drive, mount or object, and end
+    #[arg(long, help_heading = "Node")]
+    pub dry_run: bool,
+    /// Socket on which the agent answers warren plan [default: /run/warren/rabbit-agent.sock, if the agent can make it]
+    #[arg(long, env = "WARREN_LISTEN", value_name = "SOCKET", help_heading = "Node")]
+    pub listen: Option<PathBuf>,
     /// Directory of the agent's records: owners of the drives' namespaces, mounts, finished hooks. Keep it
     /// over reboots: without it the agent takes back only namespaces that the objects' statuses name in full,
     /// and hooks run again

@@ -47,6 +47,8 @@ impl Args {
                 containers: self.containers.config(self.deadlines.command(), &self.state_dir),
                 movements: self.movements.config(&self.state_dir),
             },
+            dry_run: self.dry_run,
+            listen: self.listen,
             api: self.api,
             coordinator,
             health: self.health.check().map_err(ConfigError::TwoLinks)?,

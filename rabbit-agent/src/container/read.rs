@@ -24,7 +24,7 @@ use crate::pass::Context;
 ///
 /// # Errors
 /// The API did not answer.
-pub(super) async fn read_missing(
+pub(crate) async fn read_missing(
     context: &Context,
     desired: &mut Desired,
     record: &Record,

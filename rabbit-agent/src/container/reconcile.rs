@@ -1,6 +1,6 @@
 //! Reconciles one NodeContainers: reads the API, runs the plan with podman, writes the status.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use agent::error::Failure;
 use api::{
@@ -27,7 +27,10 @@ use super::{
     report::{initial_status, next_wake_up, record, report, unprepared_status},
     step::Step,
 };
-use crate::pass::{Context, Pass};
+use crate::{
+    cache::Cache,
+    pass::{Context, Pass},
+};
 
 /// Maximum number of plans in one pass; a new observation precedes each plan.
 const ROUNDS: usize = 16;
@@ -38,6 +41,14 @@ pub struct ContainersView {
     pub object: Arc<NodeContainers>,
     /// Path of a storage that is not mounted on this rabbit.
     pub unmounted: Option<String>,
+}
+
+impl ContainersView {
+    /// Returns the view of an object. `mounted` has the uids of the mounted ClientMounts.
+    pub fn new(object: Arc<NodeContainers>, cache: &Cache, mounted: &BTreeSet<String>) -> Self {
+        let unmounted = cache.unmounted(&object.spec.storages, mounted);
+        Self { object, unmounted }
+    }
 }
 
 /// Brings the containers of one object closer to the object's spec. A deleted object loses the agent's finalizer once
@@ -122,7 +133,7 @@ pub(super) async fn begin(
 }
 
 /// Returns the reason why no container may start yet; `None` if containers may start.
-fn start_blocker(view: &ContainersView, packages: Progress) -> Option<String> {
+pub fn start_blocker(view: &ContainersView, packages: Progress) -> Option<String> {
     let storage = view.unmounted.as_ref();
     let storage = storage.map(|path| format!("storage {path} is not mounted on this rabbit"));
     storage.or(match packages {

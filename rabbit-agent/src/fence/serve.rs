@@ -22,7 +22,7 @@ use self::{
     open_spool::{OpenSpool, changed},
 };
 pub(crate) use super::detach::Tools;
-use super::{FenceConfig, answer::finish, barrier::Closed, request::FileName, spool::Scan};
+use super::{FenceConfig, Fences, answer::finish, barrier::Closed, request::FileName, spool::Scan};
 use crate::{status::AgentStatus, watch::Update};
 use daemon::blocking;
 
@@ -67,6 +67,22 @@ enum Next {
     Changed,
     Ended(Ended),
     Lost(io::Error),
+}
+
+/// Reads from the directories of requests and answers which computes are fenced. Changes nothing.
+pub(crate) fn read_fences(config: &FenceConfig) -> Fences {
+    let fences = Fences::default();
+    match OpenSpool::open(config, false) {
+        Ok((_, scan)) => drop(update(&fences, &scan)),
+        Err(why) => fences.set_unknown(why),
+    }
+    fences
+}
+
+/// Stores the result of a scan, and returns whether the fenced nodes changed.
+fn update(fences: &Fences, scan: &Scan) -> bool {
+    let requested = scan.requested.keys().map(|name| name.node().clone()).collect();
+    fences.update(scan.fenced.clone(), requested)
 }
 
 impl Fencer {
@@ -223,8 +239,7 @@ impl Fencer {
             log::warn!("{trouble}");
         }
         self.logged.clone_from(&scan.troubles);
-        let requested = scan.requested.keys().map(|name| name.node().clone()).collect();
-        self.tools.fences.update(scan.fenced.clone(), requested)
+        update(&self.tools.fences, scan)
     }
 
     /// Continues each node's work from its files: first completes requests that have an answer, then

@@ -1,42 +1,22 @@
 //! Brings one NnfNodeStorage to its desired state.
 
-use controller::{Retry, describe, has_finalizer, patch::WriteError};
-use std::sync::Arc;
+use controller::patch::WriteError;
 
 use super::{
-    desired::{check_block, desired},
     progress::progress,
     report::{self, UnitState, is_syncing},
-    targets::{MountRoots, targets},
     unit::{self, Outcome, Unit},
+    view::{Base, NodeStorageView, Removal, no_block, units, units_to_tear_down},
 };
 use crate::{
-    block_storage::report::is_current,
-    cache::{NoProfile, block_name},
+    cache::block_name,
     failure::combined,
     pass::{Context, Pass},
 };
 use agent::error::Failure;
-use api::{
-    NnfNodeBlockStorage, NnfNodeStorage, NnfNodeStorageStatus, NnfStorageProfile, names::finalizer,
-    nnf_node_storage::FileSystemType,
-};
+use api::{NnfNodeBlockStorage, NnfNodeStorage, NnfNodeStorageStatus, names::finalizer};
 use kube::ResourceExt;
 use storage::{ConvergeError, Rejection};
-
-/// The part of the cache that a pass over a NnfNodeStorage reads.
-#[derive(Debug)]
-pub struct NodeStorageView {
-    pub object: Arc<NnfNodeStorage>,
-    /// The block storage under the object, if the cache has this block storage.
-    pub block: Option<Arc<NnfNodeBlockStorage>>,
-    /// Whether the block storage exists but cannot be decoded; `block` is then its last readable version, if any.
-    pub is_unreadable: bool,
-    /// The profile to which the object is pinned, or the reason why it has none.
-    pub profile: Result<Arc<NnfStorageProfile>, NoProfile>,
-    /// Names of the ClientMounts of this rabbit that may have the object's file systems mounted.
-    pub mounts: Vec<String>,
-}
 
 /// Makes and sets up the file systems; if the object is deleted, tears them down.
 pub async fn reconcile(
@@ -48,87 +28,42 @@ pub async fn reconcile(
         return delete(context, view, pass).await;
     }
     let object = pass.with_finalizer(context, &*view.object, finalizer::NNF_NODE_STORAGE).await?;
-    let Some(block) = &view.block else {
-        let namespace = object.namespace().unwrap_or_default();
-        if context.exists::<NnfNodeBlockStorage>(&namespace, &block_name(&object)).await? {
-            pass.wait_for_watch();
-            return Ok(());
+    let block = match view.base(&context.started) {
+        Base::Missing => return report_no_block(context, &object, pass).await,
+        // The pass over the block storage will report the devices, and its report wakes this object. Until then the
+        // status has no error.
+        Base::Unreported => {
+            let waiting =
+                object.status.clone().map(|status| NnfNodeStorageStatus { error: None, ..status });
+            let waiting = NnfNodeStorage { status: waiting, ..object.clone() };
+            return pass.status(context, &object, &waiting).await;
         }
-        return pass.refuse(context, &object, &no_block(&object), report::with_error).await;
+        Base::Reported(block) => block,
     };
-    // The pass over the block storage will report the devices, and its report wakes this object. Until then the status
-    // has no error.
-    let current = block.status.as_ref().is_some_and(|status| is_current(status, &context.started));
-    if !current || block.metadata.deletion_timestamp.is_some() {
-        let waiting =
-            object.status.clone().map(|status| NnfNodeStorageStatus { error: None, ..status });
-        return pass
-            .status(context, &object, &NnfNodeStorage { status: waiting, ..object.clone() })
-            .await;
-    }
     if let Err(no_profile) = &view.profile
         && context.profile_exists(no_profile).await?
     {
         pass.wait_for_watch();
         return Ok(());
     }
-    pass.with_finalizer(context, &**block, finalizer::NNF_NODE_STORAGE).await?;
+    pass.with_finalizer(context, block, finalizer::NNF_NODE_STORAGE).await?;
     match units(context, view, block, true) {
         Ok(units) => make(context, &object, units, pass).await,
         Err(failure) => pass.refuse(context, &object, &failure, report::with_error).await,
     }
 }
 
-fn no_block(object: &NnfNodeStorage) -> Failure {
-    let text = format!(
-        "could not find storage allocation: NnfNodeBlockStorage {}/{} does not exist",
-        object.namespace().unwrap_or_default(),
-        block_name(object)
-    );
-    Failure { severity: api::Severity::Major, ..Failure::waiting(text) }
-}
-
-/// Returns the failure of a tear-down whose block storage cannot be decoded: the agent does not know the devices
-/// of the file systems.
-fn unreadable(object: &NnfNodeStorage) -> Failure {
-    let text = format!(
-        "NnfNodeBlockStorage {}/{} cannot be decoded, so the agent does not know the devices to tear down: \
-         make it fit its definition, or delete it if nothing was ever made on it",
-        object.namespace().unwrap_or_default(),
-        block_name(object)
-    );
-    Failure { severity: api::Severity::Major, retry: Retry::Later, ..Failure::waiting(text) }
-}
-
-/// Returns the units that the object asks for: its file systems or targets. With `to_make`, the devices of
-/// the units must exist.
-fn units(
+async fn report_no_block(
     context: &Context,
-    view: &NodeStorageView,
-    block: &NnfNodeBlockStorage,
-    to_make: bool,
-) -> Result<Vec<Unit>, Failure> {
-    let profile = view.profile.as_ref().map_err(|why| Failure::input(why.to_string()))?;
-    if !profile.data().pinned {
-        let name = describe(&**profile);
-        return Err(Failure::input(format!(
-            "{name} is not pinned: set data.pinned to true, or name the pinned copy in the labels"
-        )));
+    object: &NnfNodeStorage,
+    pass: &mut Pass,
+) -> Result<(), WriteError> {
+    let namespace = object.namespace().unwrap_or_default();
+    if context.exists::<NnfNodeBlockStorage>(&namespace, &block_name(object)).await? {
+        pass.wait_for_watch();
+        return Ok(());
     }
-    if to_make {
-        check_block(&view.object, block).map_err(|error| Failure::from(&error))?;
-    }
-    let (object, temporary) = (&view.object, &context.temporary);
-    let units = if object.spec.file_system_type == FileSystemType::Lustre {
-        let mount_roots = MountRoots { roots: &context.site.roots, temporary };
-        targets(object, profile, block, mount_roots)
-            .map(|units| units.into_iter().map(|target| Unit::Target(Box::new(target))).collect())
-    } else {
-        desired(object, profile, block, temporary, context.site.volumes).map(|units| {
-            units.into_iter().map(|file_system| Unit::FileSystem(Box::new(file_system))).collect()
-        })
-    };
-    units.map_err(|error| Failure::from(&error))
+    pass.refuse(context, object, &no_block(object), report::with_error).await
 }
 
 async fn make(
@@ -164,29 +99,26 @@ async fn delete(
     pass: &mut Pass,
 ) -> Result<(), WriteError> {
     let object = &*view.object;
-    if !has_finalizer(object, finalizer::NNF_NODE_STORAGE) {
+    let removal = view.removal();
+    if let Removal::Nothing = removal {
         return Ok(());
     }
-    if !view.mounts.is_empty() {
-        // Site hooks assume that no process uses the file systems that they tear down.
-        let names = view.mounts.join(", ");
-        let failure = Failure::waiting(format!("waiting until ClientMount {names} is unmounted"));
+    if let Some(failure) = view.still_mounted() {
         return pass.refuse(context, object, &failure, report::with_error).await;
     }
-    if view.block.is_none() {
-        if view.is_unreadable {
-            return pass.refuse(context, object, &unreadable(object), report::with_error).await;
+    match removal {
+        Removal::Nothing | Removal::Release => {}
+        Removal::Unreadable(failure) => {
+            return pass.refuse(context, object, &failure, report::with_error).await;
         }
-        let namespace = object.namespace().unwrap_or_default();
-        if context.exists::<NnfNodeBlockStorage>(&namespace, &block_name(object)).await? {
-            pass.wait_for_watch();
-            return Ok(());
+        Removal::NoBlock => {
+            let namespace = object.namespace().unwrap_or_default();
+            if context.exists::<NnfNodeBlockStorage>(&namespace, &block_name(object)).await? {
+                pass.wait_for_watch();
+                return Ok(());
+            }
         }
-    }
-    if let Some(block) =
-        view.block.as_deref().filter(|block| has_finalizer(*block, finalizer::NNF_NODE_STORAGE))
-    {
-        match tear_down(context, view, block).await {
+        Removal::TearDown(block) => match tear_down(context, view, block).await {
             Ok(TearDown::Done) => {
                 pass.without_finalizer(context, block, finalizer::NNF_NODE_STORAGE).await?;
             }
@@ -194,7 +126,7 @@ async fn delete(
             Err(failure) => {
                 return pass.refuse(context, object, &failure, report::with_error).await;
             }
-        }
+        },
     }
     pass.without_finalizer(context, object, finalizer::NNF_NODE_STORAGE).await
 }
@@ -210,27 +142,11 @@ async fn tear_down(
     view: &NodeStorageView,
     block: &NnfNodeBlockStorage,
 ) -> Result<TearDown, Failure> {
-    let status = block.status.as_ref();
-    if status.is_some_and(|status| status.ready && !is_current(status, &context.started)) {
-        return devices_missing(block).map_or(Ok(TearDown::NotYet), Err);
-    }
-    let units = match units(context, view, block, false) {
-        Ok(units) => units,
-        // No pass has ever worked on the object, so the object has no file systems.
-        Err(_) if !report::was_ever_worked_on(&view.object) => return Ok(TearDown::Done),
-        Err(failure) => return Err(Failure { retry: Retry::OnChange, ..failure }),
+    let Some(units) = units_to_tear_down(context, view, block)? else {
+        return Ok(TearDown::NotYet);
     };
-    let on_devices = units.into_iter().filter(|unit| !unit.namespaces().is_empty());
-    let results = unit::tear_down(context, on_devices.collect()).await;
+    let results = unit::tear_down(context, units).await;
     failure(&view.object, &results).map_or(Ok(TearDown::Done), Err)
-}
-
-/// Returns the reason why the devices are not reported; `None` if the pass over the block storage is still to come.
-fn devices_missing(block: &NnfNodeBlockStorage) -> Option<Failure> {
-    let error = block.status.as_ref()?.error.as_ref()?;
-    let waits = |why: &str| format!("waiting for the devices of {}: {why}", describe(block));
-    let user = waits(error.user_message.as_ref().unwrap_or(&error.debug_message));
-    Some(Failure { user, ..Failure::waiting(waits(&error.debug_message)) })
 }
 
 fn failure(object: &NnfNodeStorage, results: &[Outcome]) -> Option<Failure> {
@@ -256,6 +172,7 @@ fn describe_unit(object: &NnfNodeStorage, index: usize, error: &ConvergeError) -
 #[cfg(test)]
 mod tests {
     use api::Severity;
+    use controller::Retry;
     use storage::{desired::FileSystemKind, host::TooSmall};
 
     use super::*;

@@ -48,6 +48,31 @@ impl Unit {
     }
 }
 
+/// Returns the units with their places, in the order in which they are made.
+pub fn in_order_to_make(units: &[Unit]) -> Vec<(usize, Desired)> {
+    in_order(units, Unit::into_ready, Unit::needs_the_others)
+}
+
+/// Returns the units with their places, in the order in which they are torn down.
+pub fn in_order_to_tear_down(units: &[Unit]) -> Vec<(usize, Desired)> {
+    in_order(units, Unit::into_torn_down, |unit| !unit.needs_the_others())
+}
+
+fn in_order(
+    units: &[Unit],
+    desired: fn(Unit) -> Desired,
+    is_second: fn(&Unit) -> bool,
+) -> Vec<(usize, Desired)> {
+    let rounds = rounds(units, is_second).into_iter().flatten();
+    rounds.map(|place| (place, desired(units[place].clone()))).collect()
+}
+
+/// Returns the places of the units of each round.
+fn rounds(units: &[Unit], is_second: fn(&Unit) -> bool) -> [Vec<usize>; 2] {
+    let (second, first) = (0..units.len()).partition(|place| is_second(&units[*place]));
+    [first, second]
+}
+
 /// Makes the units; units whose hooks need the other units come last.
 pub async fn make(context: &Context, units: Vec<Unit>) -> Vec<Outcome> {
     converge_in_rounds(context, units, Unit::into_ready, Unit::needs_the_others).await
@@ -65,16 +90,13 @@ async fn converge_in_rounds(
     desired: fn(Unit) -> Desired,
     is_second: fn(&Unit) -> bool,
 ) -> Vec<Outcome> {
-    let seconds: Vec<_> = units.iter().map(is_second).collect();
     let mut outcomes: Vec<Outcome> = units.iter().map(|_| None).collect();
-    for turn in [false, true] {
-        let places = (0..units.len()).filter(|place| seconds[*place] == turn);
-        let places: Vec<_> = places.collect();
+    for places in rounds(&units, is_second) {
         if places.is_empty() {
             continue;
         }
-        let units_of_turn = places.iter().map(|place| desired(units[*place].clone())).collect();
-        let results = context.converge(units_of_turn).await;
+        let units_of_round = places.iter().map(|place| desired(units[*place].clone())).collect();
+        let results = context.converge(units_of_round).await;
         for (place, result) in places.into_iter().zip(results) {
             outcomes[place] = Some(result);
         }

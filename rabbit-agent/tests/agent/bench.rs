@@ -42,6 +42,7 @@ use rabbit_agent::{
     lustre_mgt::args::Mgs,
     movement::args::MovementConfig,
     node_storage::desired::TemporaryRoot,
+    preview::serve::serve_at,
     status::AgentStatus,
     work,
 };
@@ -185,6 +186,8 @@ pub(crate) struct Bench {
     pub(crate) movements: MovementConfig,
     /// Directories beneath which storage is mounted, if not the usual ones.
     pub(crate) mount_roots: Option<AllowedRoots>,
+    /// How many agents this bench has started.
+    starts: u32,
     agent: Option<Agent>,
     gate: Gate,
     pub(crate) server: Server,
@@ -334,6 +337,7 @@ impl Bench {
             movements: crate::movements::config(directory.path()),
             mount_roots: None,
             fetches_packages: false,
+            starts: 0,
             agent: None,
             gate: Gate::default(),
             server,
@@ -423,6 +427,24 @@ impl Bench {
             trouble: self.trouble.clone(),
             jam: self.jam.clone(),
         });
+        let config = self.config();
+        let records = MountRecords::open(self.directory.path()).unwrap();
+        // The socket of an agent that has just stopped may still be open.
+        self.starts += 1;
+        let served = serve_at(Some(&self.socket())).unwrap();
+        let task = tokio::spawn(work(
+            config,
+            host,
+            (self.gate.client(self.client.clone()), records),
+            self.status.clone(),
+            served.requests,
+            stop_agent,
+        ));
+        self.agent = Some(Agent { stop, task });
+    }
+
+    /// Returns the settings of the agent.
+    pub(crate) fn config(&self) -> Rabbit {
         let mut config = rabbit(self.directory.path());
         config.site.volumes = self.volumes;
         config.site.index_root.clone_from(&self.index_root);
@@ -438,15 +460,12 @@ impl Bench {
             files: self.directory.path().join("containers"),
             packages: self.directory.path().join("packages"),
         });
-        let records = MountRecords::open(self.directory.path()).unwrap();
-        let task = tokio::spawn(work(
-            config,
-            host,
-            (self.gate.client(self.client.clone()), records),
-            self.status.clone(),
-            stop_agent,
-        ));
-        self.agent = Some(Agent { stop, task });
+        config
+    }
+
+    /// Path of the agent's socket.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.directory.path().join(format!("agent-{}.sock", self.starts))
     }
 
     pub(crate) async fn stop(&mut self) {

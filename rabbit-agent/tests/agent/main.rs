@@ -18,6 +18,7 @@ mod namespace;
 mod node;
 mod node_storage;
 mod panics;
+mod plans;
 mod restart;
 mod servers;
 mod versions;

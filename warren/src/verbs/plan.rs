@@ -1,155 +1,148 @@
 //! Requests a plan from this node's agent: the agent reads the node's state and plans, and changes nothing.
 
-use std::time::Duration;
+use std::path::{Path, PathBuf};
 
-use api::names::ProfileRef;
-use api::{ClientMount, NnfStorageProfile, RabbitLabels};
-use kube::api::{Api, DynamicObject};
-use kube::{Resource, ResourceExt};
-use proto::v1::PlanRequest;
+use api::{
+    ClientMount, NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile, NodeContainers,
+    SystemConfiguration,
+};
+use cli::{Exit, Output, channel_over_unix, exit_of_plans, plan_json};
+use kube::api::DynamicObject;
 use proto::v1::node_client::NodeClient;
-use serde_json::json;
-use tokio::time::timeout;
+use proto::v1::{ObjectName, PlanRequest};
 
 use crate::args::Plan;
 use crate::client::ServerArgs;
-use crate::failure::{self, Failure};
+use crate::failure::Failure;
 use crate::manifest::{self, Document};
-use cli::Exit;
-use cli::{Output, channel_over_unix};
+use crate::stored::StoredObjects;
 
-const REMEDY: &str = "start the agent with `systemctl start warren-clientmount-agent`, or name its socket with --agent";
+const REMEDY: &str = "start the agent with `systemctl start warren-clientmount-agent` (on a rabbit: warren-rabbit-agent), or name its socket with --agent";
 
-/// Uid for an object that the API does not have. Nodes use the uid only as a key of their
-/// records: mounts, index trees, hooks.
-const NO_UID: &str = "00000000-0000-0000-0000-000000000000";
-/// Longest time to wait for the API. A plan needs no API if the files contain its profile.
-const API_TIMEOUT: Duration = Duration::from_secs(5);
+/// Sockets of the agents of a compute and of a rabbit.
+const SOCKETS: [&str; 2] = ["/run/warren/clientmount-agent.sock", "/run/warren/rabbit-agent.sock"];
 
 pub(crate) async fn run(server: &ServerArgs, args: &Plan, output: Output) -> Result<Exit, Failure> {
-    let documents = manifest::read(&args.files.files)
-        .map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
-    let mounts: Vec<&Document> =
-        documents.iter().filter(|document| is_kind::<ClientMount>(document)).collect();
-    if mounts.is_empty() {
-        return Err(Failure::new(Exit::Usage, "the files contain no ClientMount")
-            .remedy("only ClientMounts can be planned"));
-    }
-    let mut agent =
-        NodeClient::new(channel_over_unix(&args.agent, REMEDY).await.map_err(Failure::of_agent)?);
-    let mut stored = StoredObjects { server, output, is_unreachable: false };
-    let mut results = Vec::new();
-    let mut exit = Exit::Done;
-    for mount in mounts {
-        let profile = profile(server, &documents, mount, output).await?;
-        let mut object = mount.object.clone();
-        object.metadata.namespace.get_or_insert_with(|| args.files.namespace.clone());
-        stored.identify(&mut object).await;
-        let request = PlanRequest { client_mount: bytes(&object), profile, job: None };
-        let answer = agent.plan(request).await.map_err(|status| {
-            Failure::grpc(format!("{}: request a plan from the agent", mount.place), &status)
-                .of_agent()
+    let request = PlanRequest {
+        objects: objects(server, args, output).await?,
+        names: args.objects.iter().map(|typed| name(typed)).collect::<Result<_, _>>()?,
+        delete: args.delete,
+        job: None,
+    };
+    let is_for_all = request.objects.is_empty() && request.names.is_empty();
+    let socket = args.agent.clone().unwrap_or_else(|| default_socket(&SOCKETS));
+    let channel = channel_over_unix(&socket, REMEDY).await.map_err(Failure::of_agent)?;
+    let answer = NodeClient::new(channel)
+        .max_decoding_message_size(usize::MAX)
+        .plan(request)
+        .await
+        .map_err(|status| {
+            Failure::grpc("request a plan from the agent".to_owned(), &status).of_agent()
         })?;
-        let plan = answer.into_inner();
-        if !plan.rejection.is_empty() {
-            exit = Exit::StorageFault;
-        }
-        if output.is_json() {
-            results.push(json!({"object": object.name_any(), "steps": plan.steps, "rejection": plan.rejection}));
-        } else {
-            output.plan(&object.name_any(), &plan.steps, &plan.rejection)?;
-        }
-    }
+    let plans = answer.into_inner().plans;
     if output.is_json() {
-        output.json(&results)?;
+        output.json(&plans.iter().map(plan_json).collect::<Vec<_>>())?;
+    } else if is_for_all {
+        output.plans(&plans)?;
+    } else {
+        plans.iter().try_for_each(|plan| output.plan(plan))?;
     }
-    Ok(exit)
+    Ok(exit_of_plans(&plans))
 }
 
-/// Looks up objects in the API. After the first failure it looks up nothing more: each further request could wait for
-/// [`API_TIMEOUT`] again.
-struct StoredObjects<'a> {
-    server: &'a ServerArgs,
-    output: Output,
-    is_unreachable: bool,
+/// Returns the first socket that exists; without any, the socket of a compute.
+fn default_socket(sockets: &[&str]) -> PathBuf {
+    let existing = sockets.iter().find(|socket| Path::new(socket).exists());
+    PathBuf::from(existing.unwrap_or(&sockets[0]))
 }
 
-impl StoredObjects<'_> {
-    /// Gives an object without a uid the uid that it has in the API; if the API does not have the object, [`NO_UID`].
-    async fn identify(&mut self, object: &mut DynamicObject) {
-        if object.metadata.uid.as_ref().is_some_and(|uid| !uid.is_empty()) {
-            return;
+/// Parses `KIND/NAME`.
+fn name(typed: &str) -> Result<ObjectName, Failure> {
+    match typed.split_once('/') {
+        Some((kind, name)) if !kind.is_empty() && !name.is_empty() => {
+            Ok(ObjectName { kind: kind.to_owned(), name: name.to_owned() })
         }
-        let found = if self.is_unreachable { None } else { self.find(object).await };
-        object.metadata.uid = Some(found.unwrap_or_else(|| NO_UID.to_owned()));
-    }
-
-    async fn find(&mut self, object: &DynamicObject) -> Option<String> {
-        let why = match timeout(API_TIMEOUT, uid(self.server, object, self.output)).await {
-            Ok(Ok(uid)) => return uid,
-            Ok(Err(failure)) => failure.text(),
-            Err(_) => format!("the API gave no answer within {} s", API_TIMEOUT.as_secs()),
-        };
-        self.is_unreachable = true;
-        let why = why.lines().next().unwrap_or_default();
-        self.output.note(&format!("planned as if the objects did not exist yet: {why}"));
-        None
+        _ => Err(Failure::new(Exit::Usage, format!("{typed:?} is not KIND/NAME"))
+            .remedy("write for example nnfnodestorage/NAME")),
     }
 }
 
-/// Returns the uid of the object in the API; `None` if it does not exist.
-async fn uid(
+/// Returns the objects of the files that an agent needs for the plan, as JSON.
+async fn objects(
     server: &ServerArgs,
-    object: &DynamicObject,
+    args: &Plan,
     output: Output,
-) -> Result<Option<String>, Failure> {
-    let (name, namespace) = (object.name_any(), object.namespace().unwrap_or_default());
-    let resource = kube::api::ApiResource::erase::<ClientMount>(&());
-    let api: Api<DynamicObject> =
-        Api::namespaced_with(server.client(output).await?, &namespace, &resource);
-    let found = api
-        .get_metadata_opt(&name)
-        .await
-        .map_err(|error| failure::api(format!("get the ClientMount {namespace}/{name}"), &error))?;
-    Ok(found.and_then(|found| found.metadata.uid))
-}
-
-/// Returns the pinned profile as JSON, from the files, else from the API. Empty if the profile does not exist; the
-/// agent then reports that it is missing.
-async fn profile(
-    server: &ServerArgs,
-    documents: &[Document],
-    mount: &Document,
-    output: Output,
-) -> Result<Vec<u8>, Failure> {
-    let Some(ProfileRef { name, namespace }) = mount.object.pinned_profile() else {
+) -> Result<Vec<Vec<u8>>, Failure> {
+    if args.files.is_empty() {
         return Ok(Vec::new());
-    };
-    let wanted = |document: &&Document| {
-        is_kind::<NnfStorageProfile>(document)
-            && document.object.name_any() == name
-            && document.object.namespace().as_deref().unwrap_or("default") == namespace
-    };
-    if let Some(document) = documents.iter().find(wanted) {
-        return Ok(bytes(&document.object));
     }
-    let resource = kube::api::ApiResource::erase::<NnfStorageProfile>(&());
-    let api: Api<DynamicObject> =
-        Api::namespaced_with(server.client(output).await?, namespace, &resource);
-    let found = api
-        .get_opt(name)
-        .await
-        .map_err(|error| failure::api(format!("get the profile {namespace}/{name}"), &error))?;
-    Ok(found.map(|profile| bytes(&profile)).unwrap_or_default())
+    let documents = manifest::read(&args.files)
+        .map_err(|error| Failure::new(Exit::Usage, error.to_string()))?;
+    if !documents.iter().any(is_planned) {
+        let remedy =
+            "NnfNodeBlockStorage, NnfNodeStorage, ClientMount and NodeContainers can be planned";
+        return Err(
+            Failure::new(Exit::Usage, "the files contain no object to plan for").remedy(remedy)
+        );
+    }
+    let mut stored = StoredObjects::new(server, output);
+    let mut objects = Vec::new();
+    for document in documents.iter().filter(|document| is_planned(document) || is_read(document)) {
+        let mut object = document.object.clone();
+        if is_planned(document) && object.metadata.namespace.is_none() {
+            object.metadata.namespace.clone_from(&args.namespace);
+        }
+        // A rabbit's agent knows the other kinds and their profiles itself.
+        if document.is_kind::<ClientMount>() {
+            stored.identify(&mut object).await;
+            objects.extend(stored.profile(&documents, &object).await.map(|profile| json(&profile)));
+        }
+        objects.push(json(&object));
+    }
+    Ok(objects)
 }
 
-fn is_kind<K: Resource<DynamicType = ()>>(document: &Document) -> bool {
-    let types = document.object.types.as_ref();
-    types
-        .is_some_and(|types| types.kind == K::kind(&()) && types.api_version == K::api_version(&()))
+/// Returns whether an agent plans for objects of this kind.
+fn is_planned(document: &Document) -> bool {
+    document.is_kind::<ClientMount>()
+        || document.is_kind::<NnfNodeBlockStorage>()
+        || document.is_kind::<NnfNodeStorage>()
+        || document.is_kind::<NodeContainers>()
+}
+
+/// Returns whether an agent reads objects of this kind for its plans.
+fn is_read(document: &Document) -> bool {
+    document.is_kind::<NnfStorageProfile>() || document.is_kind::<SystemConfiguration>()
 }
 
 /// Serializes an object. This cannot fail: the object was parsed from JSON or YAML.
-fn bytes(object: &DynamicObject) -> Vec<u8> {
+fn json(object: &DynamicObject) -> Vec<u8> {
     serde_json::to_vec(object).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_socket_is_the_first_that_exists() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name).display().to_string();
+        let sockets = [path("compute"), path("rabbit")];
+        let choose = || default_socket(&[&sockets[0], &sockets[1]]).display().to_string();
+        assert_eq!(choose(), sockets[0]);
+        std::fs::write(&sockets[1], "").unwrap();
+        assert_eq!(choose(), sockets[1]);
+        std::fs::write(&sockets[0], "").unwrap();
+        assert_eq!(choose(), sockets[0]);
+    }
+
+    #[test]
+    fn an_object_is_named_by_kind_and_name() {
+        let named = name("nnfnodestorage/job-7-0").unwrap();
+        assert_eq!((named.kind.as_str(), named.name.as_str()), ("nnfnodestorage", "job-7-0"));
+        for wrong in ["job-7-0", "/x", "x/"] {
+            assert!(name(wrong).unwrap_err().text().contains("KIND/NAME"), "{wrong}");
+        }
+    }
 }

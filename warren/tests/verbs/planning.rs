@@ -2,8 +2,8 @@ use std::path::PathBuf;
 
 use proto::v1::node_server::{Node, NodeServer};
 use proto::v1::{
-    Health, HealthRequest, JobNews, MountRequest, PlanRequest, PlanResponse, StatusRequest,
-    StatusResponse, UnmountRequest, WaitRequest,
+    Health, HealthRequest, JobNews, MountRequest, ObjectName, ObjectPlan, PlanRequest,
+    PlanResponse, StatusRequest, StatusResponse, UnmountRequest, WaitRequest,
 };
 use serde_json::{Value, json};
 use tokio::net::UnixListener;
@@ -43,20 +43,58 @@ impl Node for Agent {
 
     async fn plan(&self, request: Request<PlanRequest>) -> Result<Response<PlanResponse>, Status> {
         let request = request.into_inner();
-        let mount: Value = serde_json::from_slice(&request.client_mount).unwrap();
-        if request.profile.is_empty() {
-            let rejection = "no profile: pin one".to_owned();
-            return Ok(Response::new(PlanResponse { rejection, ..PlanResponse::default() }));
+        let objects = request.objects.iter().map(|json| serde_json::from_slice(json).unwrap());
+        let objects: Vec<Value> = objects.collect();
+        let profile = objects.iter().find(|object| object["kind"] == "NnfStorageProfile");
+        let given = objects.iter().filter(|object| object["kind"] != "NnfStorageProfile");
+        let mut plans: Vec<_> = given.map(|object| plan(object, profile)).collect();
+        for ObjectName { kind, name } in request.names {
+            let steps = vec![format!("unmount {name}, delete {}", request.delete)];
+            plans.push(ObjectPlan { kind, name, steps, ..ObjectPlan::default() });
         }
-        let profile: Value = serde_json::from_slice(&request.profile).unwrap();
-        let (name, uid) = (&mount["metadata"]["name"], &mount["metadata"]["uid"]);
-        let step = format!("mount {name} {uid} by {}", profile["metadata"]["name"]);
-        Ok(Response::new(PlanResponse { steps: vec![step], ..PlanResponse::default() }))
+        if plans.is_empty() {
+            plans = all_plans();
+        }
+        Ok(Response::new(PlanResponse { plans }))
     }
 
     async fn get_health(&self, _: Request<HealthRequest>) -> Result<Response<Health>, Status> {
         Err(Status::unimplemented("this test does not call this method"))
     }
+}
+
+/// Returns a plan that names the object and its profile.
+fn plan(object: &Value, profile: Option<&Value>) -> ObjectPlan {
+    let (name, uid) = (&object["metadata"]["name"], &object["metadata"]["uid"]);
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let plan = ObjectPlan {
+        kind: text(&object["kind"]),
+        name: text(name),
+        namespace: object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned(),
+        ..ObjectPlan::default()
+    };
+    match profile {
+        _ if plan.kind != "ClientMount" => {
+            ObjectPlan { waiting: "waits for devices".to_owned(), ..plan }
+        }
+        None => ObjectPlan { rejection: "no profile: pin one".to_owned(), ..plan },
+        Some(profile) => {
+            let step = format!("mount {name} {uid} by {}", profile["metadata"]["name"]);
+            ObjectPlan { steps: vec![step], ..plan }
+        }
+    }
+}
+
+/// Returns the plans for all objects of the agent: one with a step that waits, and two at rest.
+fn all_plans() -> Vec<ObjectPlan> {
+    let at_rest = |kind: &str| ObjectPlan { kind: kind.into(), ..ObjectPlan::default() };
+    let waiting = ObjectPlan {
+        name: "job".into(),
+        steps: vec!["delete namespace 1 (erases 1 GiB of user 1050)".into()],
+        waiting: "waits until NnfNodeStorage job is gone".into(),
+        ..at_rest("NnfNodeBlockStorage")
+    };
+    vec![waiting, at_rest("NnfNodeStorage"), at_rest("ClientMount")]
 }
 
 fn with_agent(socket: PathBuf, test: impl FnOnce()) {
@@ -159,6 +197,39 @@ fn the_agent_plans_with_the_profile_of_the_files_or_of_the_api() {
         plan(&both).assert().success().stdout(steps.clone());
         here.warren(&["apply", "-f", &profile]).assert().success();
         plan(&alone).assert().success().stdout(steps);
+    });
+}
+
+#[test]
+fn storage_is_planned_without_the_api_and_named_objects_without_files() {
+    let here = StandaloneCoordinator::start();
+    let storage = json!({
+        "apiVersion": "nnf.cray.hpe.com/v1alpha11", "kind": "NnfNodeStorage",
+        "metadata": {"name": "job", "namespace": "rabbit-1"}, "spec": {}
+    });
+    let file = here.file("storage.yaml", &[storage]);
+    let socket = here.path("agent.sock");
+    with_agent(socket.clone(), || {
+        let agent = socket.display().to_string();
+        let plan = |words: &[&str]| {
+            let mut command = here.warren(&[&["plan", "--agent", &agent], words].concat());
+            command.env("WARREN_API", "unix:///nowhere");
+            command
+        };
+        let waits = "nnfnodestorage/job: waits for devices\n";
+        plan(&["-f", &file]).assert().success().stdout(waits).stderr("");
+        let named = "clientmount/job:\n  1. unmount job, delete true\n";
+        plan(&["--delete", "clientmount/job"]).assert().success().stdout(named);
+        let all = "nnfnodeblockstorage/job: waits until NnfNodeStorage job is gone; then:\n  \
+                   1. delete namespace 1 (erases 1 GiB of user 1050)\n2 objects: nothing to do\n";
+        plan(&[]).assert().success().stdout(all);
+        let json = plan(&["--json", "clientmount/job"]).assert().success();
+        let plans: Value = serde_json::from_slice(&json.get_output().stdout).unwrap();
+        assert_eq!(
+            (&plans[0]["kind"], &plans[0]["object"]),
+            (&json!("clientmount"), &json!("job"))
+        );
+        plan(&["job"]).assert().code(2);
     });
 }
 

@@ -5,8 +5,9 @@ use std::path::Path;
 use cli::Exit;
 use cli::Failure;
 use cli::Output;
+use cli::{exit_of_plans, plan_json};
 use jobs::describe;
-use proto::v1::{JobName, ObjectPlan, PlanRequest, StatusRequest};
+use proto::v1::{JobName, PlanRequest, StatusRequest};
 use serde_json::json;
 
 use super::Show;
@@ -52,22 +53,13 @@ impl Show {
         let request = PlanRequest { job: Some(job), ..PlanRequest::default() };
         let plans =
             call_agent(socket, async |mut agent| agent.plan(request.clone()).await).await?.plans;
-        let is_refused = plans.iter().any(|plan| !plan.rejection.is_empty());
-        let exit = if is_refused { Exit::StorageFault } else { Exit::Done };
+        let exit = exit_of_plans(&plans);
         if output.is_json() {
-            let plan = |plan: &ObjectPlan| {
-                json!({
-                    "namespace": plan.namespace, "object": plan.name, "steps": plan.steps,
-                    "rejection": plan.rejection,
-                })
-            };
-            let plans: Vec<_> = plans.iter().map(plan).collect();
+            let plans: Vec<_> = plans.iter().map(plan_json).collect();
             output.json(&json!({"exitStatus": exit as u8, "plans": plans}))?;
             return Ok(exit);
         }
-        for plan in &plans {
-            output.plan(&plan.name, &plan.steps, &plan.rejection)?;
-        }
+        plans.iter().try_for_each(|plan| output.plan(plan))?;
         if plans.is_empty() {
             output.line("nothing to do: the agent has received no such ClientMount")?;
         }

@@ -31,6 +31,13 @@ pub fn started_after<'a>(
     Time(Timestamp::from_second(second).unwrap_or(now))
 }
 
+/// Returns the start time of the agent that reported last.
+pub fn latest_start<'a>(
+    objects: impl Iterator<Item = &'a Arc<NnfNodeBlockStorage>>,
+) -> Option<Time> {
+    objects.filter_map(|block| block.status.as_ref()?.pod_start_time.clone()).max_by_key(|at| at.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
