@@ -18,7 +18,7 @@ mod storages;
 
 use agent::error::Failure;
 use proto::v1::ObjectPlan;
-use storage::{ConvergeError, Converger, Desired, Step};
+use storage::{ConvergeError, Converger, Desired, Step, plan::first_steps};
 
 use cost::{DataOwner, Stake, with_cost};
 
@@ -85,7 +85,7 @@ fn plan_unit(
     owner: &DataOwner,
 ) -> Result<Vec<String>, ConvergeError> {
     let observed = converger.observe(unit).map_err(ConvergeError::Observe)?;
-    let steps = storage::plan(unit, &observed)?;
+    let steps = first_steps(unit, &observed)?;
     let stake = Stake::of_unit(unit, owner, &observed);
     let mut texts: Vec<_> = steps.iter().map(|step| with_cost(step, stake)).collect();
     texts.extend(steps.last().filter(|last| is_followed(last)).map(|_| more(unit, owner)));

@@ -71,7 +71,7 @@ impl<K: Object> Change<K> {
 }
 
 /// The objects of one kind. Until the first list is complete, an object that is absent from the store may exist.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Store<K> {
     objects: BTreeMap<ObjectKey, Arc<K>>,
     /// Objects that exist, but cannot be decoded as this kind.

@@ -6,7 +6,8 @@ use agent::error::Failure;
 use storage::{
     ConvergeError, Converger, Desired, Observed, Step,
     desired::{Allocation, AllocationId},
-    observed::NamespaceOwner,
+    observed::{NamespaceOwner, Unready},
+    plan::first_steps,
 };
 
 use super::{
@@ -80,19 +81,23 @@ fn allocate_one(
     let unit = Desired::Allocated(allocation.clone());
     let mut observed = converger.observe(&unit).map_err(ConvergeError::Observe)?;
     made.iter().for_each(|step| occupy(&mut observed, step));
-    let mut steps = storage::plan(&unit, &observed)?;
+    let mut steps = first_steps(&unit, &observed)?;
     if adopt(&mut observed, &steps) {
-        steps.extend(storage::plan(&unit, &observed)?);
+        steps.extend(first_steps(&unit, &observed)?);
     }
     Ok((steps, observed))
 }
 
-/// Takes the bytes of a new namespace from the free bytes in an observation.
+/// Carries out in an observation what an earlier allocation needs: its drives are ready, and its namespaces take bytes.
 fn occupy(observed: &mut Observed, step: &Step) {
-    let Step::CreateNamespace { drive, size, .. } = step else { return };
-    let drives = observed.drives.iter_mut().filter(|known| known.nqn == *drive);
-    drives.for_each(|drive| drive.allocated = drive.allocated.saturating_add(*size));
-    if let Some(pool) = &mut observed.pool {
+    let Some(nqn) = step.drive() else { return };
+    for drive in observed.drives.iter_mut().filter(|drive| drive.nqn == *nqn) {
+        drive.unready = Unready::default();
+        if let Step::CreateNamespace { size, .. } = step {
+            drive.allocated = drive.allocated.saturating_add(*size);
+        }
+    }
+    if let (Step::CreateNamespace { size, .. }, Some(pool)) = (step, &mut observed.pool) {
         pool.promised = pool.promised.saturating_add(*size);
     }
 }
@@ -168,7 +173,7 @@ fn release_one(
     let adoption = lost.map(|allocation| Desired::Adopted(allocation.clone()));
     let adoption = adoption.map_or(Ok(Vec::new()), |unit| converger.plan(&unit))?;
     adopt(&mut observed, &adoption);
-    let steps = adoption.into_iter().chain(storage::plan(&unit, &observed)?);
+    let steps = adoption.into_iter().chain(first_steps(&unit, &observed)?);
     let stake = Stake::of_unit(&unit, owner, &observed);
     Ok(steps.map(|step| with_cost(&step, stake)).collect())
 }
