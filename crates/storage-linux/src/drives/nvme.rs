@@ -4,7 +4,6 @@
 //! a drive that does not answer, the agent uses the ledger, because such a drive is neither empty nor gone.
 
 mod admin;
-mod appearance;
 mod change;
 mod drive;
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! Changes a drive. Each change has its own thread, so that a hanging change blocks only its drive.
 
 use std::{
-    fmt, io,
+    fmt, io, slice,
     sync::atomic::Ordering,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use storage::{
@@ -22,11 +22,18 @@ use super::{
     ledger::Wanted,
     physical::{Fault, in_one_line},
     reach::unreadable,
+    sysfs::BlockNode,
 };
 use crate::{
+    busy::pause_for,
     drives::{Drives, unsupported},
     exclusive,
 };
+
+/// Time within which a namespace must become a block device after it was attached to the rabbit.
+const APPEARS_WITHIN: Duration = Duration::from_secs(10);
+/// Time to wait for the drive's announcement of a namespace before a rescan is started.
+const ANNOUNCED_WITHIN: Duration = Duration::from_secs(2);
 
 /// Deadline of zeroing: a drive writes at least some hundred MB/s, and has at most some TB.
 const ZEROED_WITHIN: Duration = Duration::from_secs(4 * 3600);
@@ -57,6 +64,32 @@ impl NvmeDrives {
         let system = StepError::system(call, target);
         let outcome = self.changes.run_longer(more, &nqn.to_string(), move || work(&drive));
         outcome.map_err(system)?.map_err(|error| failed(call, target, error))
+    }
+
+    /// Waits until the kernel shows the block device of a namespace that was attached to the rabbit.
+    fn wait_for_device(&self, id: &NamespaceId) -> Result<BlockDevice, StepError> {
+        let system = StepError::system("find the block device of", id);
+        let managed = self.drive(&id.subsystem)?;
+        let begun = Instant::now();
+        while begun.elapsed() < APPEARS_WITHIN {
+            let is_it = |block: &BlockNode| managed.is_recorded(block);
+            // Usually the drive announces the namespace to the kernel; if the announcement does not come, start a
+            // rescan.
+            let found = if begun.elapsed() < ANNOUNCED_WITHIN {
+                self.reach.find(id, is_it)
+            } else {
+                let found = self.reach.find_with_rescan(slice::from_ref(id), is_it);
+                found.map(|devices| devices.into_iter().flatten().next())
+            };
+            if let Some(found) = found.map_err(system)? {
+                return Ok(found.device);
+            }
+            pause_for(Duration::from_millis(20));
+        }
+        Err(system(io::Error::new(
+            io::ErrorKind::TimedOut,
+            "the namespace is attached to the rabbit's controller, but the kernel shows no block device for it",
+        )))
     }
 
     /// Fails while this node uses the namespace: if the namespace were deleted or detached then, a file system mounted
@@ -171,7 +204,13 @@ impl Drives for NvmeDrives {
                 recorded.map_err(StepError::system("record the successor of", id))
             }
             Step::ForgetNamespace { id, allocation } => self.forget(id, *allocation),
-            Step::DeleteNamespace { id, allocation } => self.delete(id, *allocation),
+            Step::DeleteNamespace { id, allocation } => {
+                self.require_unused("delete namespace", id)?;
+                let (nsid, allocation) = (id.nsid, *allocation);
+                self.longer_change(ERASE, "delete namespace", id, &id.subsystem, move |managed| {
+                    managed.physical.drive.delete(nsid, allocation)
+                })
+            }
             Step::Attach { id, endpoint, node } => self.attach(id, *endpoint, node),
             Step::Detach { id, node } => self.detach(id, node),
             other => Err(unsupported(other, "it does not change a drive")),
@@ -212,16 +251,6 @@ impl NvmeDrives {
             }
             Some(Created { to_zero: false, .. }) | None => Ok(()),
         }
-    }
-
-    fn delete(&self, id: &NamespaceId, allocation: AllocationId) -> Result<(), StepError> {
-        self.require_unused("delete namespace", id)?;
-        let record = self.drive(&id.subsystem)?.ledger.record(id.nsid);
-        let nsid = id.nsid;
-        self.longer_change(ERASE, "delete namespace", id, &id.subsystem, move |managed| {
-            managed.physical.drive.delete(nsid, allocation)
-        })?;
-        record.map_or(Ok(()), |record| self.wait_until_gone(id, &record.nguid))
     }
 
     fn forget(&self, id: &NamespaceId, allocation: AllocationId) -> Result<(), StepError> {

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, io, path::Path, time::Duration};
 
 use storage::{
     Observed, Step,
-    desired::{AllocationId, NamespaceId, Nqn},
+    desired::{AllocationId, NamespaceId},
     host::{ObserveError, StepError},
     observed::{BlockDevice, DeviceNumber},
 };
@@ -80,15 +80,6 @@ impl Reach {
         accepts: impl Fn(&BlockNode) -> bool,
     ) -> io::Result<Option<BlockNode>> {
         Ok(self.sysfs.blocks_of(id)?.into_iter().find(accepts))
-    }
-
-    /// Makes the kernel rescan all controllers of a drive. A controller that is being removed cannot rescan.
-    pub(super) fn rescan_drive(&self, drive: &Nqn) -> io::Result<()> {
-        let controllers = self.sysfs.controllers()?.into_iter();
-        for controller in controllers.filter(|controller| controller.nqn == *drive) {
-            drop(Controller::new(&controller.name).rescan());
-        }
-        Ok(())
     }
 
     /// Makes the kernel rescan for namespaces, and waits until they appear.
