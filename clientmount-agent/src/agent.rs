@@ -27,6 +27,7 @@ use tokio::{sync::mpsc, task::JoinSet, time::timeout};
 
 use crate::{
     job::Request,
+    serve::NodeService,
     view::{Activity, View},
 };
 use agent::{
@@ -66,6 +67,8 @@ pub struct Agent {
     view: Arc<View>,
     /// Requests of scripts; `None` if no socket serves them.
     requests: Option<mpsc::Receiver<Request>>,
+    /// Answers the coordinator's requests for plans.
+    planner: Option<NodeService>,
     /// Requests of scripts to detach mounts that cannot be unmounted, by the uid of the object. A request concerns only
     /// the next pass on the object, and only if that pass begins before the given time.
     detaching: BTreeMap<String, Instant>,
@@ -96,6 +99,7 @@ impl Agent {
             holders: HolderWatch::default(),
             view: Arc::default(),
             requests: None,
+            planner: None,
             detaching: BTreeMap::new(),
         }
     }
@@ -173,6 +177,10 @@ impl Agent {
             }
             LinkEvent::Down => {
                 self.objects.interrupt_list();
+                Vec::new()
+            }
+            LinkEvent::Plan(question) => {
+                self.plan(question);
                 Vec::new()
             }
             LinkEvent::Refused(_) => Vec::new(),

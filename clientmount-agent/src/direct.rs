@@ -173,7 +173,8 @@ impl Direct {
         }
     }
 
-    /// Takes a message of the agent. Drops reports on the node's health, because no object of the API has them.
+    /// Takes a message of the agent. Drops reports on the node's health, because no object of the API has them, and
+    /// plans, because only a coordinator asks for them.
     fn handle_report(&mut self, message: OutboxMessage) {
         match message {
             OutboxMessage::Report(report) => {
@@ -183,7 +184,7 @@ impl Direct {
                 }
             }
             OutboxMessage::Question(message) => self.questions.take(message),
-            OutboxMessage::Health(_) => {}
+            OutboxMessage::Health(_) | OutboxMessage::Plan(_) => {}
         }
     }
 

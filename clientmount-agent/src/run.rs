@@ -91,7 +91,7 @@ pub async fn run(config: Config) -> Result<End, RunError> {
         on_timeout: config.on_timeout,
     };
     let service = NodeService { shared, converger: Arc::clone(&converger) };
-    let served = serve(listener, clients.clone(), service);
+    let served = serve(listener, clients.clone(), service.clone());
     let serving = tokio::spawn(vital("the node's socket", served));
     let idle = config.idle_exit.map(|after| {
         let has_coordinator = matches!(config.upstream, Upstream::Coordinator(_));
@@ -102,7 +102,7 @@ pub async fn run(config: Config) -> Result<End, RunError> {
     notify_ready();
 
     let agent = Agent::new(config.site, converger, Arc::new(records), outbox);
-    let agent = agent.serving(view, from_scripts);
+    let agent = agent.serving(view, from_scripts).planning(service);
     let end = agent.run(from_link, wait_for_end(signals, idle)).await;
     linking.abort();
     serving.abort();

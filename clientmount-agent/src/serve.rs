@@ -43,7 +43,7 @@ pub async fn serve(listener: UnixListener, clients: Clients, service: NodeServic
 }
 
 /// The gRPC service `Node`.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct NodeService {
     pub shared: Shared,
     pub converger: Arc<Converger>,
@@ -64,6 +64,15 @@ impl NodeService {
         let call = Call { job, goal, deadline, on_timeout };
         tokio::spawn(wait(call, self.shared.clone(), stream));
         Ok(Response::new(ReceiverStream::new(messages)))
+    }
+
+    /// Plans as a request asks.
+    pub(crate) async fn plan_request(&self, request: &PlanRequest) -> Result<PlanResponse, Status> {
+        if request.objects.is_empty() {
+            self.known_plans(request).await
+        } else {
+            self.given_plans(request).await
+        }
     }
 
     /// Plans for the objects that the agent knows: those that the request names, those of its job, or all.
@@ -194,13 +203,7 @@ impl Node for NodeService {
     }
 
     async fn plan(&self, request: Request<PlanRequest>) -> Result<Response<PlanResponse>, Status> {
-        let request = request.into_inner();
-        let planned = if request.objects.is_empty() {
-            self.known_plans(&request).await
-        } else {
-            self.given_plans(&request).await
-        };
-        planned.map(Response::new)
+        self.plan_request(&request.into_inner()).await.map(Response::new)
     }
 
     async fn get_health(&self, _: Request<HealthRequest>) -> Result<Response<Health>, Status> {

@@ -1,12 +1,15 @@
-//! The gRPC service `Cluster`: operators and workload managers list all nodes of the system with it, and rehearse jobs.
+//! The gRPC service `Cluster`: operators and workload managers list all nodes of the system with it, rehearse jobs, and ask nodes
+//! for plans.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use kube::Client;
 use proto::limits::ANSWER;
 use proto::v1::cluster_server::Cluster;
 use proto::v1::{
-    ListNodesRequest, ListNodesResponse, RehearseRequest, RehearseResponse, RehearsedFailure,
-    RehearsedStorage,
+    ListNodesRequest, ListNodesResponse, NodePlan, PlanRequest, PlanWorkflowRequest,
+    PlanWorkflowResponse, RehearseRequest, RehearseResponse, RehearsedFailure, RehearsedStorage,
 };
 use tonic::{Request, Response, Status};
 use workflow::EngineHandle;
@@ -16,17 +19,32 @@ use crate::hub::Hub;
 use crate::list_limit::bounded;
 use crate::peer::Peer;
 
-#[derive(Clone, Debug)]
+mod objects;
+
+#[derive(Clone)]
 pub(crate) struct ClusterService {
     hub: Arc<Hub>,
     engine: EngineHandle,
+    client: Client,
     /// Names of certificates whose holders may call this service over TCP.
     operators: Arc<[String]>,
 }
 
+impl std::fmt::Debug for ClusterService {
+    /// Leaves out the client, whose Debug output says nothing useful.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ClusterService").field("operators", &self.operators).finish_non_exhaustive()
+    }
+}
+
 impl ClusterService {
-    pub(crate) fn new(hub: Arc<Hub>, engine: EngineHandle, operators: &[String]) -> Self {
-        Self { hub, engine, operators: operators.into() }
+    pub(crate) fn new(
+        hub: Arc<Hub>,
+        engine: EngineHandle,
+        client: Client,
+        operators: &[String],
+    ) -> Self {
+        Self { hub, engine, client, operators: operators.into() }
     }
 }
 
@@ -53,8 +71,55 @@ impl Cluster for ClusterService {
                 "this coordinator drives no workflows: ask the coordinator that runs the workflow engine",
             )
         })?;
-        Ok(Response::new(response(rehearsal)))
+        let objects = by_rabbit(&rehearsal);
+        let requests = objects
+            .into_iter()
+            .map(|(rabbit, objects)| (rabbit, PlanRequest { objects, ..PlanRequest::default() }));
+        let nodes = self.ask_all(requests).await;
+        Ok(Response::new(RehearseResponse { nodes, ..response(rehearsal) }))
     }
+
+    async fn plan_workflow(
+        &self,
+        request: Request<PlanWorkflowRequest>,
+    ) -> Result<Response<PlanWorkflowResponse>, Status> {
+        Peer::identify(&request)?.check_operator(&self.operators)?;
+        let PlanWorkflowRequest { namespace, workflow, teardown } = request.into_inner();
+        let names = objects::of_workflow(&self.client, &namespace, &workflow).await?;
+        let requests = names.into_iter().map(|(node, names)| {
+            (node, PlanRequest { names, delete: teardown, ..PlanRequest::default() })
+        });
+        let mut nodes = self.ask_all(requests).await;
+        // A rabbit's tear-down waits for the computes.
+        nodes.sort_by_key(|plan| self.hub.is_rabbit(&plan.node));
+        Ok(Response::new(PlanWorkflowResponse { nodes }))
+    }
+}
+
+impl ClusterService {
+    /// Asks nodes for plans, all at the same time. The plans have the order of the requests.
+    async fn ask_all(
+        &self,
+        requests: impl IntoIterator<Item = (String, PlanRequest)>,
+    ) -> Vec<NodePlan> {
+        let ask = |(node, request): (String, PlanRequest)| async move {
+            self.hub.plans().ask(&node, request).await
+        };
+        futures::future::join_all(requests.into_iter().map(ask)).await
+    }
+}
+
+/// Returns the rehearsed objects of each rabbit, as JSON.
+fn by_rabbit(rehearsal: &Rehearsal) -> BTreeMap<String, Vec<Vec<u8>>> {
+    let rabbits: BTreeSet<_> = rehearsal.storage.iter().map(|storage| &storage.rabbit).collect();
+    let mut objects: BTreeMap<String, Vec<Vec<u8>>> = BTreeMap::new();
+    for object in &rehearsal.objects {
+        let namespace = object.metadata.namespace.clone().unwrap_or_default();
+        if let (true, Ok(json)) = (rabbits.contains(&namespace), serde_json::to_vec(object)) {
+            objects.entry(namespace).or_default().push(json);
+        }
+    }
+    objects
 }
 
 fn response(rehearsal: Rehearsal) -> RehearseResponse {
@@ -73,6 +138,7 @@ fn response(rehearsal: Rehearsal) -> RehearseResponse {
     };
     RehearseResponse {
         storage: rehearsal.storage.into_iter().map(storage).collect(),
+        nodes: Vec::new(),
         objects: rehearsal
             .objects
             .iter()

@@ -15,6 +15,7 @@ use proto::v1::{self, Health, Hello, ListNodesResponse, MountReport};
 use thiserror::Error;
 use tokio::sync::Notify;
 
+use crate::plans::Plans;
 use crate::roster::{RejectedHello, Roster};
 
 /// The nodes' sessions, and the known objects and jobs, shared by all tasks of the coordinator.
@@ -24,6 +25,7 @@ pub(crate) struct Hub {
     roster: Mutex<Roster>,
     exchange: Arc<Exchange>,
     jobs: Arc<Jobs>,
+    plans: Plans,
 }
 
 /// A session of a node.
@@ -74,7 +76,12 @@ pub(crate) enum RejectedReport {
 
 impl Hub {
     pub(crate) fn new() -> Self {
-        Self { roster: Mutex::default(), exchange: Arc::default(), jobs: Arc::default() }
+        Self {
+            roster: Mutex::default(),
+            exchange: Arc::default(),
+            jobs: Arc::default(),
+            plans: Plans::default(),
+        }
     }
 
     /// Returns the exchange, which holds the objects.
@@ -85,6 +92,16 @@ impl Hub {
     /// Returns the known jobs.
     pub(crate) fn jobs(&self) -> &Arc<Jobs> {
         &self.jobs
+    }
+
+    /// Returns the plans that operators ask of nodes.
+    pub(crate) fn plans(&self) -> &Plans {
+        &self.plans
+    }
+
+    /// Returns whether the node is a rabbit.
+    pub(crate) fn is_rabbit(&self, node: &str) -> bool {
+        self.roster().is_rabbit(node)
     }
 
     /// Opens a session for a node.
@@ -113,6 +130,7 @@ impl Hub {
     pub(crate) fn close_session(&self, session: &Session) {
         self.roster().close_session(&session.node, session.epoch, now());
         self.exchange.close(&session.node, session.epoch);
+        self.plans.close(&session.node, session.epoch);
     }
 
     /// Returns the next message to the session's node. `None` if there is no message now: the session then

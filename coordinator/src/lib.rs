@@ -56,6 +56,7 @@ mod link;
 mod list_limit;
 mod namespaces;
 mod peer;
+mod plans;
 mod questions;
 #[cfg(feature = "standalone")]
 mod restore;

@@ -1,7 +1,7 @@
 //! The gRPC service `NodeLink`: one stream per node. It checks the node's messages and passes them to the hub, and
 //! sends the hub's messages as fast as the node reads them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -105,7 +105,8 @@ async fn read_hello(incoming: &mut Streaming<FromNode>) -> Result<Hello, Status>
             NodeMessage::Report(_)
             | NodeMessage::Health(_)
             | NodeMessage::WatchJob(_)
-            | NodeMessage::EndJobWatch(_),
+            | NodeMessage::EndJobWatch(_)
+            | NodeMessage::Plan(_),
         )
         | None => Err(Status::invalid_argument("the first message of a node must be its hello")),
     }
@@ -152,6 +153,8 @@ async fn serve_session(
         return Ok(());
     }
     let (mut idle, mut open_questions) = (false, Questions::new(hub.jobs().clone()));
+    let mut plan_requests = hub.plans().open(&session.node, session.epoch);
+    let mut requested_plans = VecDeque::new();
     loop {
         tokio::select! {
             message = incoming.message() => match message {
@@ -171,12 +174,18 @@ async fn serve_session(
             permit = outgoing.reserve(), if !idle => {
                 let Ok(permit) = permit else { return Ok(()) };
                 let next = hub.next(session).map_err(|end| end_status(session, &end))?;
-                match next.or_else(|| questions::next(&mut open_questions, hub, session).map(CoordinatorMessage::Job)) {
+                let answer = || questions::next(&mut open_questions, hub, session).map(CoordinatorMessage::Job);
+                let plan = || requested_plans.pop_front().map(CoordinatorMessage::Plan);
+                match next.or_else(answer).or_else(plan) {
                     Some(message) => permit.send(Ok(ToNode { message: Some(message) })),
                     None => idle = true,
                 }
             }
             () = open_questions.changed() => idle = false,
+            Some(request) = plan_requests.recv() => {
+                requested_plans.push_back(request);
+                idle = false;
+            }
             () = session.notify.notified() => {
                 // Ends a session that is over, even if the node reads no message.
                 if let Some(end) = hub.end_of(session) {
@@ -222,6 +231,10 @@ fn handle_message(
         Some(NodeMessage::Hello(_)) => Err(Status::invalid_argument(
             "the node sent a second hello in one stream: open a new stream for each hello",
         )),
+        Some(NodeMessage::Plan(answer)) => {
+            hub.plans().answer(&session.node, answer);
+            Ok(())
+        }
         // A newer agent sent a message of a kind that this coordinator does not know.
         Some(NodeMessage::WatchJob(_) | NodeMessage::EndJobWatch(_)) | None => Ok(()),
     }

@@ -206,7 +206,7 @@ impl Coordinator {
         engine: EngineHandle,
     ) -> Services {
         let operators = config.tls.as_ref().map(|tls| tls.operators.clone()).unwrap_or_default();
-        let cluster = ClusterService::new(self.hub.clone(), engine, &operators);
+        let cluster = ClusterService::new(self.hub.clone(), engine, client.clone(), &operators);
         let managers =
             Managers { users: config.managers.clone().into(), operators: operators.into() };
         let hub = self.hub.clone();

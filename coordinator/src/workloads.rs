@@ -9,7 +9,7 @@ mod caller;
 mod capacity;
 mod conditions;
 mod deadlines;
-mod job;
+pub(crate) mod job;
 mod list;
 mod lose;
 mod request;

@@ -14,7 +14,7 @@ use daemon::{End, ListenError, Signals, notify_ready, notify_stopping, vital};
 use futures::{Stream, StreamExt, stream};
 use kube::Client;
 use packages::JobPackages;
-use proto::v1::Role;
+use proto::v1::{PlanQuestion, Role};
 use storage::{Converger, Host};
 use storage_linux::{LinuxHost, LinuxHostError, health::LinuxProbe};
 use thiserror::Error;
@@ -29,7 +29,11 @@ use crate::{
     fence::{Fencer, Fences, Tools},
     health::{HealthState, switches, uevents},
     movement::{Movers, movers::News},
-    preview::{dry_run::dry_run, serve::serve_at, snapshot::SnapshotRequests},
+    preview::{
+        dry_run::dry_run,
+        serve::{Planner, serve_at},
+        snapshot::SnapshotRequests,
+    },
     probes::Pages,
     status::AgentStatus,
     watch::{Update, watch_all},
@@ -78,19 +82,22 @@ pub async fn run(config: Config) -> Result<End, RunError> {
     let records = MountRecords::open(&config.storage.state).map_err(RunError::Records)?;
     let status = AgentStatus::new(health);
     serve_pages(&config, &status).await?;
+    let (planner, snapshot_requests) = Planner::new();
     let refused = match config.coordinator.clone() {
-        Some(coordinator) => Some(link_to_coordinator(coordinator, &config, &status.health)?),
+        Some(coordinator) => {
+            Some(link_to_coordinator(coordinator, &config, &status.health, planner.clone())?)
+        }
         None => None,
     };
-    let served = serve_at(config.listen.as_deref()).map_err(RunError::Serve)?;
+    let socket = serve_at(config.listen.as_deref(), &planner).map_err(RunError::Serve)?;
     let stop = async {
         tokio::select! {
             _ = signals.stopped() => Ok::<_, RunError>(End::Stopped),
             why = refusal(refused) => Ok(End::Refused(why)),
         }
     };
-    let end = work(config.rabbit, host, (client, records), status, served.requests, stop).await;
-    if let Some(socket) = served.path {
+    let end = work(config.rabbit, host, (client, records), status, snapshot_requests, stop).await;
+    if let Some(socket) = socket {
         // If this fails the next start replaces the socket.
         drop(std::fs::remove_file(socket));
     }
@@ -203,25 +210,37 @@ async fn serve_pages(config: &Config, status: &AgentStatus) -> Result<(), BindEr
     Ok(())
 }
 
-/// Keeps a link to the coordinator, which receives the rabbit's health. Mounts come from the API, not over this link.
+/// Keeps a link to the coordinator, which receives the rabbit's health and passes on requests for plans. Mounts come from the API, not over this link.
 fn link_to_coordinator(
     coordinator: CoordinatorAddress,
     config: &Config,
     health: &HealthState,
+    planner: Planner,
 ) -> Result<oneshot::Receiver<String>, RunError> {
     let hello = hello(&config.rabbit.site.node, Role::Rabbit).map_err(RunError::Hello)?;
     coordinator.endpoint().map_err(RunError::Coordinator)?;
     let outbox = Arc::new(Outbox::default());
+    let answers = Arc::clone(&outbox);
     let (events, mut from_link) = mpsc::channel(16);
     let (refuse, refused) = oneshot::channel();
     let linked = link::run(coordinator, hello, Arc::clone(&outbox), events);
     tokio::spawn(vital("the link to the coordinator", linked));
     tokio::spawn(vital("the task that listens to the coordinator", async move {
         while let Some(event) = from_link.recv().await {
-            if let LinkEvent::Refused(why) = event {
-                // The receiver is dropped only when the agent is stopping.
-                drop(refuse.send(why));
-                return;
+            match event {
+                LinkEvent::Refused(why) => {
+                    // The receiver is dropped only when the agent is stopping.
+                    drop(refuse.send(why));
+                    return;
+                }
+                LinkEvent::Plan(PlanQuestion { id, request }) => {
+                    let (planner, outbox) = (planner.clone(), Arc::clone(&answers));
+                    drop(tokio::spawn(async move {
+                        let planned = planner.plan_request(request.unwrap_or_default()).await;
+                        outbox.answer_plan(id, planned);
+                    }));
+                }
+                _ => {}
             }
         }
     }));

@@ -318,7 +318,7 @@ pub(crate) struct Logs {
 #[derive(Debug, Args)]
 pub(crate) struct Plan {
     /// KIND/NAME of objects that the agent knows; without objects, all that it knows
-    #[arg(value_name = "KIND/NAME", conflicts_with = "files")]
+    #[arg(value_name = "KIND/NAME", conflicts_with_all = ["files", "workflow"])]
     pub objects: Vec<String>,
     /// Plan for the objects in this YAML or JSON file, directory of such files, or - for standard input (repeatable)
     #[arg(short, long = "filename", value_name = "FILE")]
@@ -329,9 +329,24 @@ pub(crate) struct Plan {
     /// Plan for the deletion of the objects
     #[arg(long)]
     pub delete: bool,
+    /// Plan for this workflow's objects on all nodes, by the coordinator
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["files", "delete", "agent"])]
+    pub workflow: Option<String>,
+    /// With --workflow: what the nodes would do now, or in Teardown
+    #[arg(long, value_enum, value_name = "STATE", default_value = "now", requires = "workflow")]
+    pub state: PlannedState,
     /// Unix socket of the agent [default: /run/warren/clientmount-agent.sock, on a rabbit rabbit-agent.sock beside it]
     #[arg(long, value_name = "PATH", env = "WARREN_AGENT")]
     pub agent: Option<PathBuf>,
+}
+
+/// The state of a workflow for which nodes plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PlannedState {
+    /// Its objects as they are now
+    Now,
+    /// All its objects removed
+    Teardown,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -44,6 +44,9 @@ pub(crate) async fn run(line: CommandLine, output: Output) -> Result<Exit, Failu
         Verb::Movements(args) => movements::run(&global.server, &args, output).await,
         Verb::Logs(args) => logs::run(&global.server, &args, output).await,
         Verb::Node(node) => node.verb.run(Path::new(SOCKET), output).await,
+        Verb::Plan(args) if args.workflow.is_some() => {
+            plan::workflow::run(&global.coordinator, &args, output).await
+        }
         Verb::Plan(args) => plan::run(&global.server, &args, output).await,
         Verb::Wait(args) => wait::run(&global.server, &args, output).await,
         Verb::Delete(args) => delete::run(&global.server, &args, output).await,

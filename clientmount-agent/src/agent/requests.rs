@@ -2,10 +2,12 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
+use proto::v1::PlanQuestion;
 use storage::template::SiteCommand;
 use tokio::sync::mpsc;
 
 use super::{Activity, Agent, Request, View};
+use crate::serve::NodeService;
 use agent::{
     desired::{Goal, MountUnits},
     reconcile::Work,
@@ -20,6 +22,23 @@ impl Agent {
             self.show(&uid);
         }
         self
+    }
+
+    /// Makes the agent answer the coordinator's requests for plans.
+    #[must_use]
+    pub fn planning(mut self, service: NodeService) -> Self {
+        self.planner = Some(service);
+        self
+    }
+
+    /// Answers an operator's request for a plan, which the coordinator passed on.
+    pub(super) fn plan(&self, question: PlanQuestion) {
+        let Some(planner) = self.planner.clone() else { return };
+        let outbox = Arc::clone(&self.outbox);
+        drop(tokio::spawn(async move {
+            let planned = planner.plan_request(&question.request.unwrap_or_default()).await;
+            outbox.answer_plan(question.id, planned);
+        }));
     }
 
     /// Updates the object in the view that scripts read.

@@ -23,20 +23,21 @@ const LONG: Duration = Duration::from_secs(60);
 /// Deadline of a connection's first request, for tests in which this deadline must never pass.
 const NEVER: Duration = Duration::from_secs(3600);
 
-/// Creates the service `Workloads` without an API; no test here calls it.
-fn workloads_without_api(hub: Arc<Hub>) -> WorkloadsService {
+/// Creates the services without an API; no test here calls one that needs an API.
+async fn services_without_api() -> Services {
     let unreachable = tower::service_fn(|_: http::Request<kube::client::Body>| async {
         Err::<http::Response<kube::client::Body>, _>(io::Error::other("no API"))
     });
     let client = kube::Client::new(unreachable, "default");
+    let (hub, engine) = (Arc::new(Hub::new()), EngineHandle::new().0);
     let stop = tokio::sync::watch::Sender::new(false).subscribe();
-    WorkloadsService::new(
-        client,
-        hub,
-        crate::workloads::Managers::default(),
-        workflow::Rules::default(),
-        stop,
-    )
+    let managers = crate::workloads::Managers::default();
+    Services {
+        link: Link::new(hub.clone()),
+        cluster: ClusterService::new(hub.clone(), engine, client.clone(), &[]),
+        workloads: WorkloadsService::new(client, hub, managers, workflow::Rules::default(), stop),
+        health: health::reporter().await,
+    }
 }
 
 /// gRPC served over TCP by this process, and the client's TLS configuration for it.
@@ -62,13 +63,7 @@ impl Served {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let limits = Limits { connections, pending, first_request, remedy: "end some" };
-        let hub = Arc::new(Hub::new());
-        let services = Services {
-            link: Link::new(hub.clone()),
-            cluster: ClusterService::new(hub.clone(), EngineHandle::new().0, &[]),
-            workloads: workloads_without_api(hub),
-            health: health::reporter().await,
-        };
+        let services = services_without_api().await;
         let listener = TlsListener { listener, config, limits };
         tokio::spawn(services.on_tcp(listener, std::future::pending()));
         let tls = ClientTlsConfig::new().ca_certificate(authority).identity(identity);
@@ -162,13 +157,7 @@ async fn expect_unix_close(stream: &mut UnixStream) {
 async fn on_the_unix_socket_silent_connections_and_those_beyond_the_limit_are_closed() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("socket");
-    let hub = Arc::new(Hub::new());
-    let services = Services {
-        link: Link::new(hub.clone()),
-        cluster: ClusterService::new(hub.clone(), EngineHandle::new().0, &[]),
-        workloads: workloads_without_api(hub),
-        health: health::reporter().await,
-    };
+    let services = services_without_api().await;
     let limits = Limits { connections: 2, pending: 2, first_request: NEVER, remedy: "end some" };
     let listener = UnixListener::bind(&path).unwrap();
     tokio::spawn(services.on_unix(listener, limits, std::future::pending()));

@@ -246,7 +246,7 @@ pub(super) fn instant_of(due: Timestamp) -> Instant {
 }
 
 /// Converts a request that the API refused or did not answer into a gRPC status.
-pub(super) fn refusal_status(error: &Refused) -> Status {
+pub(crate) fn refusal_status(error: &Refused) -> Status {
     let Some(answer) = error.answer() else {
         return Status::unavailable(format!(
             "{error}: {}; the API is unreachable, call again",

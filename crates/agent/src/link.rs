@@ -11,8 +11,8 @@ use apiclient::innermost;
 use daemon::chain;
 use futures::{Stream, StreamExt, stream};
 use proto::v1::{
-    EndJobWatch, FromNode, Hello, ToNode, WatchJob, from_node, node_link_client::NodeLinkClient,
-    to_node::Message,
+    EndJobWatch, FromNode, Hello, PlanQuestion, ToNode, WatchJob, from_node,
+    node_link_client::NodeLinkClient, to_node::Message,
 };
 use tokio::{
     sync::mpsc,
@@ -43,6 +43,8 @@ pub enum LinkEvent {
     Gone(String),
     /// The coordinator has sent every object that exists.
     Synced,
+    /// An operator asks for a plan. The agent answers with [`Outbox::answer_plan`].
+    Plan(PlanQuestion),
     /// The connection is lost; the link reconnects.
     Down,
     /// The coordinator serves a newer agent of this node; the text names that agent.
@@ -234,6 +236,7 @@ fn message_of(message: &OutboxMessage) -> FromNode {
     let message = match message {
         OutboxMessage::Report(report) => from_node::Message::Report(report.into()),
         OutboxMessage::Health(health) => from_node::Message::Health(health.clone()),
+        OutboxMessage::Plan(answer) => from_node::Message::Plan(answer.clone()),
         OutboxMessage::Question(QuestionMessage::Begin(id, job)) => {
             from_node::Message::WatchJob(WatchJob { id: *id, job: job.clone() })
         }
@@ -250,6 +253,7 @@ fn event_of(message: Message) -> Option<LinkEvent> {
         Message::Desired(desired) => LinkEvent::Desired(Box::new(ReceivedMount::decode(desired))),
         Message::Gone(gone) => LinkEvent::Gone(gone.uid),
         Message::Synced(_) => LinkEvent::Synced,
+        Message::Plan(question) => LinkEvent::Plan(question),
         Message::Welcome(_) | Message::Job(_) => return None,
     })
 }

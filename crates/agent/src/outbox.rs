@@ -5,13 +5,17 @@
 //! the coordinator has sent every object: a coordinator that does not know an object yet drops reports on it.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     task::Poll,
 };
 
 use parking_lot::Mutex;
-use proto::{limits::bounded, v1::Health};
+use proto::{
+    limits::bounded,
+    v1::{Health, PlanAnswer, PlanResponse},
+};
 use tokio::sync::Notify;
+use tonic::Status;
 
 use crate::{
     questions::{QuestionMessage, Questions},
@@ -43,6 +47,8 @@ struct Inner {
     health: Health,
     /// Whether the health must still be sent.
     health_pending: bool,
+    /// Plans that the coordinator of the newest connection asked for.
+    plans: VecDeque<PlanAnswer>,
 }
 
 impl Outbox {
@@ -71,6 +77,15 @@ impl Outbox {
             inner.health_pending |= inner.health != health;
             inner.health = health;
         });
+    }
+
+    /// Answers a coordinator's request for a plan.
+    pub fn answer_plan(&self, id: u64, planned: Result<PlanResponse, Status>) {
+        let (response, failure) = match planned {
+            Ok(response) => (Some(response), String::new()),
+            Err(status) => (None, status.message().to_owned()),
+        };
+        self.update(|inner| inner.plans.push_back(PlanAnswer { id, response, failure }));
     }
 
     /// Begins a connection and returns its number. Calls of [`Self::next`] for earlier connections return `None`, and
@@ -170,6 +185,7 @@ impl Outbox {
 pub enum OutboxMessage {
     Report(Report),
     Health(Health),
+    Plan(PlanAnswer),
     Question(QuestionMessage),
 }
 
@@ -177,6 +193,7 @@ impl Inner {
     fn disconnect(&mut self) {
         self.connected = false;
         self.accepts_reports = false;
+        self.plans.clear();
     }
 
     fn pop(&mut self, connection: u64) -> Poll<Option<OutboxMessage>> {
@@ -188,6 +205,9 @@ impl Inner {
         }
         if std::mem::take(&mut self.health_pending) {
             return Poll::Ready(Some(OutboxMessage::Health(self.health.clone())));
+        }
+        if let Some(answer) = self.plans.pop_front() {
+            return Poll::Ready(Some(OutboxMessage::Plan(answer)));
         }
         if !self.accepts_reports {
             return Poll::Pending;
@@ -226,6 +246,9 @@ mod tests {
                     messages.push(format!("{}@{}", report.uid, report.resource_version));
                 }
                 Poll::Ready(Some(OutboxMessage::Health(_))) => messages.push("health".into()),
+                Poll::Ready(Some(OutboxMessage::Plan(answer))) => {
+                    messages.push(format!("plan {}: {}", answer.id, answer.failure));
+                }
                 Poll::Ready(Some(OutboxMessage::Question(_))) => unreachable!("next() adds them"),
                 Poll::Pending => return messages,
                 Poll::Ready(None) => {
@@ -234,6 +257,19 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn plans_are_sent_before_reports_and_dropped_with_their_connection() {
+        let outbox = Outbox::default();
+        let connection = outbox.begin();
+        outbox.welcome();
+        outbox.answer_plan(7, Err(Status::not_found("no such object")));
+        assert_eq!(pop_all(&outbox, connection), ["health", "plan 7: no such object"]);
+        outbox.answer_plan(8, Ok(PlanResponse::default()));
+        let next = outbox.begin();
+        outbox.welcome();
+        assert_eq!(pop_all(&outbox, next), ["health"]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Serves the rabbit's own socket: operators of the rabbit ask for plans.
+//! Answers operators' requests for plans, on the rabbit's own socket and through the coordinator.
 
 use std::path::{Path, PathBuf};
 
@@ -29,38 +29,36 @@ const WAITING: usize = 8;
 
 const NOT_SERVED: &str = "the agent of a rabbit serves only plans: for a job's mounts ask the clientmount-agent of a compute, for the rabbit's health use warren nodes";
 
-/// The socket of a rabbit's agent.
-#[derive(Debug)]
-pub struct Served {
-    pub requests: SnapshotRequests,
-    /// Path of the socket; `None` if the agent serves none.
-    pub path: Option<PathBuf>,
+/// Plans for operators, who ask on the rabbit's socket or through the coordinator.
+#[derive(Debug, Clone)]
+pub struct Planner {
+    requests: mpsc::Sender<oneshot::Sender<Snapshot>>,
 }
 
-/// Serves `socket`, or else [`SOCKET`]. A rabbit works without the default socket: a pod may have a read-only root, and
-/// several simulated rabbits may share one host.
-pub fn serve_at(socket: Option<&Path>) -> Result<Served, ListenError> {
-    let (requests, received) = mpsc::channel(WAITING);
+/// Serves `socket`, or else [`SOCKET`]; returns the path of the socket. A rabbit works without the default socket: a pod
+/// may have a read-only root, and several simulated rabbits may share one host.
+pub fn serve_at(socket: Option<&Path>, planner: &Planner) -> Result<Option<PathBuf>, ListenError> {
     let path = socket.unwrap_or(Path::new(SOCKET));
     match listen(path) {
         Ok(listener) => {
-            drop(tokio::spawn(vital("the rabbit's socket", serve(listener, requests))));
-            return Ok(Served { requests: received, path: Some(path.to_owned()) });
+            drop(tokio::spawn(vital("the rabbit's socket", serve(listener, planner.clone()))));
+            Ok(Some(path.to_owned()))
         }
         Err(error) if socket.is_none() => {
             log::info!(
                 "{}: warren plan finds no agent on this rabbit; --listen names another socket",
                 chain(&error)
             );
+            Ok(None)
         }
-        Err(error) => return Err(error),
+        Err(error) => Err(error),
     }
-    Ok(Served { requests: received, path: None })
 }
 
 /// Serves the socket until the agent ends.
-async fn serve(listener: UnixListener, requests: mpsc::Sender<oneshot::Sender<Snapshot>>) {
-    let service = NodeServer::new(PlanService { requests: requests.clone() });
+async fn serve(listener: UnixListener, planner: Planner) {
+    let requests = planner.requests.clone();
+    let service = NodeServer::new(planner);
     let served = Server::builder()
         .add_service(service.max_decoding_message_size(LARGEST_MESSAGE))
         .serve_with_incoming_shutdown(UnixListenerStream::new(listener), requests.closed());
@@ -69,13 +67,29 @@ async fn serve(listener: UnixListener, requests: mpsc::Sender<oneshot::Sender<Sn
     }
 }
 
-/// The gRPC service `Node` of a rabbit.
-#[derive(Debug)]
-struct PlanService {
-    requests: mpsc::Sender<oneshot::Sender<Snapshot>>,
-}
+impl Planner {
+    /// Returns a planner, and the channel on which the agent's main loop gets its requests.
+    #[must_use]
+    pub fn new() -> (Self, SnapshotRequests) {
+        let (requests, received) = mpsc::channel(WAITING);
+        (Self { requests }, received)
+    }
 
-impl PlanService {
+    /// Plans as a request asks.
+    pub async fn plan_request(&self, request: PlanRequest) -> Result<PlanResponse, Status> {
+        if request.job.is_some() {
+            return Err(Status::invalid_argument(
+                "job: the agent of a rabbit plans for objects, not for a job: give KIND/NAME or -f FILE",
+            ));
+        }
+        let mut snapshot = self.snapshot().await?;
+        let keys = snapshot.take_request(&request)?;
+        // In a task of its own: a panic then fails this request only.
+        let planned = tokio::spawn(snapshot.plans(keys, request.delete)).await;
+        let plans = planned.map_err(|error| Status::internal(error.to_string()))?;
+        Ok(PlanResponse { plans })
+    }
+
     /// Asks the agent's main loop for a snapshot.
     async fn snapshot(&self) -> Result<Snapshot, Status> {
         let (answer, answered) = oneshot::channel();
@@ -106,24 +120,13 @@ impl From<RequestError> for Status {
 }
 
 #[tonic::async_trait]
-impl Node for PlanService {
+impl Node for Planner {
     type MountStream = ReceiverStream<Result<JobNews, Status>>;
     type UnmountStream = ReceiverStream<Result<JobNews, Status>>;
     type WaitStream = ReceiverStream<Result<JobNews, Status>>;
 
     async fn plan(&self, request: Request<PlanRequest>) -> Result<Response<PlanResponse>, Status> {
-        let request = request.into_inner();
-        if request.job.is_some() {
-            return Err(Status::invalid_argument(
-                "job: the agent of a rabbit plans for objects, not for a job: give KIND/NAME or -f FILE",
-            ));
-        }
-        let mut snapshot = self.snapshot().await?;
-        let keys = snapshot.take_request(&request)?;
-        // In a task of its own: a panic then fails this request only.
-        let planned = tokio::spawn(snapshot.plans(keys, request.delete)).await;
-        let plans = planned.map_err(|error| Status::internal(error.to_string()))?;
-        Ok(Response::new(PlanResponse { plans }))
+        self.plan_request(request.into_inner()).await.map(Response::new)
     }
 
     async fn status(&self, _: Request<StatusRequest>) -> Result<Response<StatusResponse>, Status> {

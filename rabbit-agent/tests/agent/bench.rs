@@ -42,7 +42,7 @@ use rabbit_agent::{
     lustre_mgt::args::Mgs,
     movement::args::MovementConfig,
     node_storage::desired::TemporaryRoot,
-    preview::serve::serve_at,
+    preview::serve::{Planner, serve_at},
     status::AgentStatus,
     work,
 };
@@ -431,13 +431,14 @@ impl Bench {
         let records = MountRecords::open(self.directory.path()).unwrap();
         // The socket of an agent that has just stopped may still be open.
         self.starts += 1;
-        let served = serve_at(Some(&self.socket())).unwrap();
+        let (planner, snapshot_requests) = Planner::new();
+        serve_at(Some(&self.socket()), &planner).unwrap();
         let task = tokio::spawn(work(
             config,
             host,
             (self.gate.client(self.client.clone()), records),
             self.status.clone(),
-            served.requests,
+            snapshot_requests,
             stop_agent,
         ));
         self.agent = Some(Agent { stop, task });

@@ -35,6 +35,10 @@ pub const FENCE: &str = "/var/lib/warren/fence";
 /// Text in every log line about a step.
 pub const STEP_TAKEN: &str = "storage::execute";
 
+/// Serial number of the disk of a node's operating system, which is an NVMe drive too, and whose data survives a loss of
+/// power.
+pub(super) const SYSTEM_DISK: &str = "SYSTEM";
+
 /// Script that prints everything of a job that exists on a node: device mappings, lock spaces of volume groups, mounts.
 /// The script fails when it cannot list one of these, since an empty output would then prove nothing.
 pub const LEFT: &str = r"
@@ -221,7 +225,7 @@ impl System {
         })
     }
 
-    /// Waits until no node has a namespace, a mapping, a lock space of a volume group, or a mount of a job. The wait is
+    /// Waits until no node has a namespace besides the disk of its operating system, a mapping, a lock space of a volume group, or a mount of a job. The wait is
     /// necessary because a compute notices a moment later that a namespace was detached.
     ///
     /// # Errors
@@ -231,8 +235,9 @@ impl System {
     }
 
     fn is_empty(&self) -> anyhow::Result<()> {
-        let look =
-            format!("{LEFT}for each in /sys/block/nvme*; do [ ! -e $each ] || echo $each; done");
+        let look = format!(
+            "{LEFT}for each in /sys/block/nvme*; do [ ! -e $each ] || grep -qw {SYSTEM_DISK} $each/device/serial || echo $each; done"
+        );
         for node in self.nodes() {
             let left = self.run(&node, &look)?;
             ensure!(left.is_empty(), "left on {node}: {left}");

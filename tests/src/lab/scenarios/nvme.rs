@@ -6,6 +6,7 @@ use crate::lab::{
     Bench, Guest, Machine, checksum,
     functions::{on_drive, unallocated},
     machine::SharedDisk,
+    system::SYSTEM_DISK,
 };
 
 use super::Scenario;
@@ -25,9 +26,6 @@ pub(super) const POWER: Scenario = Scenario {
 const STEP: Duration = Duration::from_secs(120);
 const LIFE: Duration = Duration::from_secs(900);
 const LIVE: &str = "export WARREN_TEST_DRIVES=nvme WARREN_TEST_PATIENCE=400\n/programs/lives";
-
-/// Serial number of the system's disk, which is an NVMe drive too, and whose data survives a loss of power.
-const SYSTEM: &str = "SYSTEM";
 
 /// Script that sets `DISK` to the block device of the controller with serial number `SERIAL`, whose
 /// only namespace it is.
@@ -67,7 +65,7 @@ fn power(bench: &Bench) -> anyhow::Result<()> {
     let job = rabbit.guest.start(&format!("{LIVE} until-written /var/tmp/job"))?;
     let output = rabbit.guest.wait_for_print(job, "written", LIFE)?;
     for (serial, is_used) in
-        [("DRIVE0", true), ("DRIVE1", true), ("DRIVE3", false), (SYSTEM, false)]
+        [("DRIVE0", true), ("DRIVE1", true), ("DRIVE3", false), (SYSTEM_DISK, false)]
     {
         ensure!(
             output.contains(serial) == is_used,
@@ -90,7 +88,7 @@ pub(super) fn mount_again(guest: &mut Guest) -> anyhow::Result<()> {
 
 /// Mounts the system's disk at /var/tmp.
 pub(super) fn mount_system(guest: &mut Guest) -> anyhow::Result<()> {
-    guest.run(&mount_script(SYSTEM, "/var/tmp"), STEP).map(drop)
+    guest.run(&mount_script(SYSTEM_DISK, "/var/tmp"), STEP).map(drop)
 }
 
 fn mount_script(serial: &str, at: &str) -> String {
@@ -100,7 +98,7 @@ fn mount_script(serial: &str, at: &str) -> String {
 /// Makes a file system on the system's disk, and mounts it at /var/tmp.
 pub(super) fn make_system(guest: &mut Guest) -> anyhow::Result<()> {
     let make = "mkfs.ext4 -q $DISK\nmount $DISK /var/tmp";
-    guest.run(&format!("SERIAL={SYSTEM}\n{DISK}{make}"), STEP).map(drop)
+    guest.run(&format!("SERIAL={SYSTEM_DISK}\n{DISK}{make}"), STEP).map(drop)
 }
 
 /// A rabbit with four drives, two of which have foreign data, and with a system's disk.
@@ -141,7 +139,7 @@ pub(super) fn boot(bench: &Bench, machine: Machine) -> anyhow::Result<(Guest, Be
 pub(super) fn with_system(bench: &Bench, machine: Machine) -> anyhow::Result<Machine> {
     let file = bench.directory().join("system.img");
     File::create(&file).and_then(|file| file.set_len(4 << 30)).context("make the disk")?;
-    let shared = vec![SharedDisk { file, serial: SYSTEM.to_owned() }];
+    let shared = vec![SharedDisk { file, serial: SYSTEM_DISK.to_owned() }];
     Ok(Machine { shared, ..machine })
 }
 
