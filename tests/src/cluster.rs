@@ -250,6 +250,12 @@ impl Cluster {
         self.directory.join("run/workloads.sock")
     }
 
+    /// Returns the socket of a node's agent.
+    #[must_use]
+    pub fn agent_socket(&self, node: &str) -> PathBuf {
+        self.directory.join("run").join(format!("{node}.sock"))
+    }
+
     /// Returns the administrator's kubeconfig: the real server's, or the one that the coordinator writes
     /// at its first start.
     #[must_use]
@@ -434,7 +440,7 @@ impl Cluster {
             argv.arg("--file-pool").arg(self.directory.join(pool));
         }
         argv.arg("--state-dir").arg(self.state_of(own));
-        argv.arg("--listen").arg(self.directory.join("run").join(format!("{own}.sock")));
+        argv.arg("--listen").arg(self.agent_socket(own));
         if rabbit {
             let api = self.api(|real| &real.roles.rabbit);
             argv.args(["--api", &api, "--coordinator", &coordinator]);

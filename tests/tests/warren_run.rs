@@ -77,11 +77,43 @@ fn a_dry_run_names_rabbits_and_sizes_and_makes_nothing() -> anyhow::Result<()> {
     };
     let (code, table, note) = dry_run(XFS)?;
     ensure!(code == Some(0) && note.contains("nothing was made"), "{code:?} {table} {note}");
-    for cell in [XFS, "rabbit-1", "3 xfs", "GiB"] {
+    for cell in [XFS, "rabbit-1", "3 xfs", "GiB", "rabbit-1:\n", "1. create namespace of"] {
         ensure!(table.contains(cell), "no {cell} in {table}");
     }
     let (code, _, why) = dry_run("#DW jobdw type=xfs capacity=900TiB name=scratch")?;
     ensure!(code != Some(0) && why.contains("its drives have"), "{code:?} {why}");
+    flow.nothing_is_left()?;
+    flow.end()
+}
+
+#[test]
+fn the_plans_of_a_workflows_nodes_say_what_teardown_destroys_and_change_nothing()
+-> anyhow::Result<()> {
+    if !gate::loop_devices() {
+        return Ok(());
+    }
+    let flow = Flow::new(3, "planned")?;
+    let warren = |words: &[&str]| {
+        let output = flow.fixture.run.cluster.warren()?.args(words).output().context("warren")?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        ensure!(output.status.success(), "{words:?}: {}", text(&output.stderr));
+        anyhow::Ok(text(&output.stdout))
+    };
+    let (name, user) = (&*flow.name, flow.user.to_string());
+    warren(&["workflow", "create", XFS, "--name", name, "--user", &user, "--group", &user])?;
+    warren(&["workflow", "advance", name, "--to", "PreRun", "--nodes", "compute-[1-3]"])?;
+    let now = warren(&["plan", "--workflow", name])?;
+    for node in ["compute-1:", "compute-3:", "rabbit-1:", "nothing to do"] {
+        ensure!(now.contains(node), "no {node} in {now}");
+    }
+    ensure!(!now.contains("1. "), "a plan of mounted storage has a step: {now}");
+    let teardown = warren(&["plan", "--workflow", name, "--state", "teardown"])?;
+    for step in ["unmount ", "delete namespace", &format!("of user {user}")] {
+        ensure!(teardown.contains(step), "no {step} in {teardown}");
+    }
+    ensure!(teardown.find("compute-3:") < teardown.find("rabbit-1:"), "{teardown}");
+    ensure!(warren(&["plan", "--workflow", name])? == now, "the plan changed something");
+    warren(&["workflow", "delete", name])?;
     flow.nothing_is_left()?;
     flow.end()
 }

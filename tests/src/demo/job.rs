@@ -54,7 +54,25 @@ fn prepare(site: &Path, user: u32) -> io::Result<()> {
 pub struct RunningJob {
     warren: Child,
     stderr: BufReader<ChildStderr>,
-    gate: PathBuf,
+    gate: Gate,
+}
+
+/// The directory in which the job's command on each compute waits for the file `open`.
+#[derive(Debug)]
+struct Gate(PathBuf);
+
+impl Gate {
+    fn open(&self) -> io::Result<()> {
+        fs::write(self.0.join("open"), "")
+    }
+}
+
+impl Drop for Gate {
+    /// Lets the commands end, also after a chapter that failed: they would keep the storage in use, and the next demo could
+    /// not clear it away.
+    fn drop(&mut self) {
+        drop(self.open());
+    }
 }
 
 impl RunningJob {
@@ -90,7 +108,7 @@ impl RunningJob {
         let mut warren = argv.spawn().context("start warren run")?;
         let stderr =
             BufReader::new(warren.stderr.take().context("warren run has no standard error")?);
-        Ok(Self { warren, stderr, gate })
+        Ok(Self { warren, stderr, gate: Gate(gate) })
     }
 
     /// Prints the job's messages until the job's storage is mounted and every compute has written its file.
@@ -115,7 +133,7 @@ impl RunningJob {
     }
 
     fn written_mark(&self, compute: &str) -> PathBuf {
-        self.gate.join(compute)
+        self.gate.0.join(compute)
     }
 
     /// Creates the gate, and prints the rest of the job's messages.
@@ -123,7 +141,7 @@ impl RunningJob {
     /// # Errors
     /// When the job fails.
     pub fn finish(self, run: &Run<Screen>) -> anyhow::Result<()> {
-        fs::write(self.gate.join("open"), "").context("open the gate")?;
+        self.gate.open().context("open the gate")?;
         for line in self.stderr.lines() {
             run.narrator.note(&line.context("read the output of warren run")?);
         }

@@ -23,6 +23,8 @@ pub fn run_chapters(run: &mut Run<Screen>) -> anyhow::Result<()> {
     run.warren(&["workflow", "show", "demo"])?;
     run.narrator.chapter("meanwhile the rabbit shows all allocations as one tree");
     tree(run)?;
+    run.narrator.chapter("every change is planned first: what the end of the job would destroy");
+    planned_end(run)?;
     run.narrator
         .chapter("the command reads and ends; unmount, copy results out, remove the file systems, free the drives");
     job.finish(run)?;
@@ -44,6 +46,15 @@ fn tree(run: &Run<Screen>) -> anyhow::Result<()> {
         ensure!(read == "hello from compute-2\n", "{name} holds {read:?}");
     }
     Ok(())
+}
+
+/// Shows the rabbit's plan for the removal of the job's storage.
+fn planned_end(run: &mut Run<Screen>) -> anyhow::Result<()> {
+    let socket = run.cluster.agent_socket(&run.cluster.chassis().rabbit);
+    let socket = socket.to_str().context("the path of the rabbit's socket")?;
+    let storage = ["default-demo-0-xfs-0", "default-demo-1-raw-0"];
+    let objects = storage.map(|name| format!("nnfnodeblockstorage/{name}"));
+    run.warren(&["plan", "--delete", &objects[0], &objects[1], "--agent", socket])
 }
 
 /// Shows what the job's copy_out left in the site's directory.
