@@ -49,7 +49,7 @@ pub fn serve_at(socket: Option<&Path>) -> Result<Served, ListenError> {
         }
         Err(error) if socket.is_none() => {
             log::info!(
-                "{}: warren plan finds no agent on this rabbit; --listen names another socket",
+                "warren plan cannot ask this agent: {}; --listen names another socket",
                 chain(&error)
             );
         }
