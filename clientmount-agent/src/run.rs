@@ -59,8 +59,8 @@ pub enum RunError {
 /// the connection.
 const EVENTS: usize = 64;
 
-/// Runs the agent until a signal stops it, it is idle, or a newer agent of this node is connected. A dry run only prints
-/// its plans.
+/// Runs the agent until a signal stops it, it is idle, or a newer agent of this node is connected. A dry run only
+/// prints its plans.
 pub async fn run(config: Config) -> Result<End, RunError> {
     let signals = Signals::listen().map_err(RunError::Stop)?;
     if let (true, Upstream::Api { address, credentials }) = (config.dry_run, &config.upstream) {

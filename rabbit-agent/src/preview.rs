@@ -1,7 +1,7 @@
 //! Plans what the agent would do for objects, and changes nothing: neither the rabbit nor the API.
 //!
 //! ```text
-//! request: objects ─► snapshot of the agent's cache, with these objects ─► the views of passes ─► steps, with their cost
+//! request ─► snapshot of the agent's cache, with the objects of the request ─► views of passes ─► steps with their cost
 //! ```
 //! A plan reads the same views and desired states as a pass (`agent/passes.rs`). It has the steps of the first round of
 //! a pass: later rounds depend on the results of these steps, and the plan only says that more steps follow.
@@ -42,7 +42,8 @@ impl Planned {
         Self { waiting: Some(why.into()), ..Self::default() }
     }
 
-    /// Returns the plan for an object that the agent refuses. Plans are for operators, so they have the operators' text.
+    /// Returns the plan for an object that the agent refuses. Plans are for operators, so they have the operators'
+    /// text.
     fn refused(failure: &Failure) -> Self {
         Self { rejection: Some(failure.debug.clone()), ..Self::default() }
     }

@@ -32,7 +32,8 @@ impl<'a> StoredObjects<'a> {
         Self { server, output, is_unreachable: false }
     }
 
-    /// Gives a ClientMount without a uid the uid that it has in the API; if the API does not have the object, [`NO_UID`].
+    /// Gives a ClientMount without a uid the uid that it has in the API; if the API does not have the object,
+    /// [`NO_UID`].
     pub(crate) async fn identify(&mut self, object: &mut DynamicObject) {
         if object.metadata.uid.as_ref().is_some_and(|uid| !uid.is_empty()) {
             return;

@@ -1,7 +1,8 @@
 //! Prints what the first passes after a start of the agent would do, and ends.
 //!
-//! A dry run writes nothing to the API, serves no socket, and takes no step. Like a start it opens the drives' ledgers, so
-//! it fails while another agent of the rabbit runs: `warren plan` asks that agent.
+//! A dry run writes nothing to the API, serves no socket, and takes no step. Like a start it opens the drives' ledgers,
+//! so it fails while another agent of the rabbit runs: `warren plan` asks that agent. Where no agent ever ran, it makes
+//! the directories of the agent's records, and of a new file pool.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -50,7 +51,8 @@ pub async fn dry_run(config: Config) -> Result<End, RunError> {
     Ok(End::Stopped)
 }
 
-/// Reads the API, and returns the plans of an agent that starts now: for all objects, and for the clean-up of the rabbit.
+/// Reads the API, and returns the plans of an agent that starts now: for all objects, and for the clean-up of the
+/// rabbit.
 pub async fn plans_after_start(
     rabbit: Rabbit,
     client: Client,

@@ -181,8 +181,8 @@ fn put_for_reading<K: Cached + DeserializeOwned>(
     Ok(None)
 }
 
-/// Marks an object in the cache as deleted, as the API would do. Adds the finalizer that the agent adds in its first pass
-/// over the object, so that the plan has the tear-down.
+/// Marks an object in the cache as deleted, as the API would do. Adds the finalizer that the agent adds in its first
+/// pass over the object, so that the plan has the tear-down.
 fn mark_deleted(cache: &mut Cache, key: &Key) {
     match key {
         Key::BlockStorage(name) => {

@@ -46,7 +46,7 @@ pub fn serve_at(socket: Option<&Path>, planner: &Planner) -> Result<Option<PathB
         }
         Err(error) if socket.is_none() => {
             log::info!(
-                "{}: warren plan finds no agent on this rabbit; --listen names another socket",
+                "warren plan cannot ask this agent: {}; --listen names another socket",
                 chain(&error)
             );
             Ok(None)

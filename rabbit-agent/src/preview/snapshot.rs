@@ -16,8 +16,8 @@ use crate::{
     pass::Context,
 };
 
-/// Requests of plans to the agent's main loop, each with a channel for the snapshot. The agent drops the channel if it has not read
-/// all objects yet.
+/// Requests of plans to the agent's main loop, each with a channel for the snapshot. The agent drops the channel if it
+/// has not read all objects yet.
 pub type SnapshotRequests = mpsc::Receiver<oneshot::Sender<Snapshot>>;
 
 /// A copy of what passes read. Changes of the copy do not reach the agent.

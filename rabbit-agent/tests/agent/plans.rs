@@ -52,8 +52,8 @@ fn taken(bench: &Bench, skipped: usize) -> Vec<String> {
     bench.host.applied().iter().skip(skipped).map(ToString::to_string).collect()
 }
 
-/// Returns everything that a plan must not change: the drives, the steps taken, and the number of writes to objects that
-/// the agent plans for.
+/// Returns everything that a plan must not change: the drives, the steps taken, and the number of writes to objects
+/// that the agent plans for.
 fn state(bench: &Bench) -> (Observed, usize, usize) {
     let is_planned = |path: &str| {
         ["blockstorages", "nodestorages", "clientmounts"].iter().any(|kind| path.contains(kind))
