@@ -150,6 +150,7 @@ impl Movers {
         self: &Arc<Self>,
         owner: &Owner,
         order: &Order,
+        limit: Option<u64>,
         waiting: &[Waiting],
     ) -> Result<bool, StartError> {
         let record = self.record(owner.uid);
@@ -166,7 +167,11 @@ impl Movers {
         if is_copy {
             set(starts + 1)?;
         }
-        let worker = self.run(owner, order, starts).inspect_err(|_| {
+        // The copy begins with its lowest limit: it could end before a later message brought that limit.
+        let share = self.config.share_of_total_rate(table.copies() + 1);
+        let rate = [order.rate, limit, share].into_iter().flatten().min();
+        let first = Order { rate, ..order.clone() };
+        let worker = self.run(owner, &first, starts).inspect_err(|_| {
             if is_copy {
                 // The copy did not start, so the earlier number of starts is written again. If this write fails, the
                 // status shows one restart too many; nothing else depends on the number.
@@ -175,7 +180,7 @@ impl Movers {
         })?;
         let entry = table.entries.entry(owner.uid);
         let entry = entry.or_insert_with(|| Entry::from_record(owner, starts, None));
-        entry.running = Some(Running::new(order, worker));
+        entry.running = Some(Running::new(order, limit, rate, worker));
         if is_copy {
             entry.set_started(starts + 1);
             table.served.retain(|user| *user != owner.user);
@@ -295,10 +300,14 @@ impl Table {
         self.entries.get_mut(&uid)?.running.as_mut()
     }
 
+    /// Returns the number of running copies.
+    fn copies(&self) -> usize {
+        self.entries.values().filter(|entry| entry.is_copying()).count()
+    }
+
     /// Divides the rate of the rabbit among the running copies, and sends each copy its rate if the rate has changed.
     fn share_rate(&mut self, config: &MovementConfig) {
-        let copies = self.entries.values().filter(|entry| entry.is_copying()).count();
-        let share = config.share_of_total_rate(copies);
+        let share = config.share_of_total_rate(self.copies());
         let copies = self.entries.values_mut().filter(|entry| entry.is_copying());
         copies.filter_map(|entry| entry.running.as_mut()).for_each(|copy| copy.set_share(share));
     }

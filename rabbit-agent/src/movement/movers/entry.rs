@@ -115,7 +115,13 @@ impl Entry {
 }
 
 impl Running {
-    pub(super) fn new(order: &Order, worker: Worker) -> Self {
+    /// `limit` is the limit of the movement's object, and `rate` the rate with which `datamover` was started.
+    pub(super) fn new(
+        order: &Order,
+        limit: Option<u64>,
+        rate: Option<u64>,
+        worker: Worker,
+    ) -> Self {
         Self {
             task: order.task,
             worker,
@@ -123,8 +129,8 @@ impl Running {
             started: Instant::now(),
             interval: Duration::from_millis(order.interval),
             configured: order.rate,
-            limit: None,
-            rate: order.rate,
+            limit,
+            rate,
             newest: None,
             verdict: None,
             last_output: String::new(),

@@ -10,6 +10,7 @@ use movement::order::Task;
 use super::Run;
 use crate::movement::{
     Movers,
+    desired::limit,
     movers::{Owner, StartError},
     order::{check_mounts, order},
 };
@@ -87,7 +88,9 @@ impl Run<'_> {
         let record = self.movers.record(self.owner.uid);
         let order = order(task, &self.desired, profile, (&self.movers.config, &record));
         let waiting = self.waiting.to_vec();
-        self.blocking(move |movers, owner| movers.start(owner, &order, &waiting)).await
+        // A pass over the running copy reports an invalid limit.
+        let limit = limit(&self.object).ok().flatten();
+        self.blocking(move |movers, owner| movers.start(owner, &order, limit, &waiting)).await
     }
 
     /// Reads the pinned profile; returns the defaults when the object refers to none.
