@@ -9,6 +9,7 @@ mod get;
 mod logs;
 mod mounts;
 mod movements;
+mod node_plans;
 mod nodes;
 mod persistent;
 mod plan;
@@ -45,7 +46,7 @@ pub(crate) async fn run(line: CommandLine, output: Output) -> Result<Exit, Failu
         Verb::Logs(args) => logs::run(&global.server, &args, output).await,
         Verb::Node(node) => node.verb.run(Path::new(SOCKET), output).await,
         Verb::Plan(args) if args.workflow.is_some() => {
-            plan::workflow::run(&global.coordinator, &args, output).await
+            node_plans::run(&global.coordinator, &args, output).await
         }
         Verb::Plan(args) => plan::run(&global.server, &args, output).await,
         Verb::Wait(args) => wait::run(&global.server, &args, output).await,

@@ -1,7 +1,5 @@
 //! Requests a plan from this node's agent: the agent reads the node's state and plans, and changes nothing.
 
-pub(super) mod workflow;
-
 use std::path::{Path, PathBuf};
 
 use api::{

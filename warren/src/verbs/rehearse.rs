@@ -5,7 +5,7 @@ use proto::v1::cluster_client::ClusterClient;
 use proto::v1::{RehearseRequest, RehearseResponse, RehearsedStorage};
 use serde_json::{Value, json};
 
-use super::plan;
+use super::node_plans;
 use super::run::nodes;
 use crate::args::workflow::Run;
 use crate::client::CoordinatorArgs;
@@ -47,7 +47,7 @@ fn show(answer: &RehearseResponse, lines: &[String], output: Output) -> Result<E
         if !rows.is_empty() {
             output.table(&HEADER.map(str::to_owned), &rows)?;
         }
-        plan::workflow::show(&answer.nodes, output)?;
+        node_plans::show(&answer.nodes, output)?;
     }
     if answer.failures.is_empty() {
         output.note("the storage could be made now; nothing was made");
@@ -93,6 +93,6 @@ fn to_json(answer: &RehearseResponse) -> Value {
         "storage": storage.collect::<Vec<_>>(),
         "failures": failures.collect::<Vec<_>>(),
         "objects": objects.collect::<Vec<_>>(),
-        "nodes": answer.nodes.iter().map(plan::workflow::to_json).collect::<Vec<_>>(),
+        "nodes": answer.nodes.iter().map(node_plans::to_json).collect::<Vec<_>>(),
     })
 }
