@@ -122,6 +122,7 @@ impl Node {
             | Step::AdoptNamespace { .. }
             | Step::ReplaceNamespace { .. }
             | Step::ForgetNamespace { .. }
+            | Step::EraseNamespace { .. }
             | Step::DeleteNamespace { .. }
             | Step::Attach { .. }
             | Step::Detach { .. } => self.drives.apply(step),

@@ -18,7 +18,7 @@ use self::preparation::Preparation;
 use crate::{
     Desired, Host, Observed, Panicked, Rejection, Step, caught,
     desired::{Allocation, AllocationId},
-    execute::{ExecuteError, execute, execute_each},
+    execute::{ExecuteError, execute, execute_each, execute_per_drive},
     host::{ObserveError, StepError},
     observed::{Namespace, NamespaceOwner},
     plan,
@@ -213,13 +213,7 @@ impl Converger {
                     next: next.to_string(),
                 });
             }
-            // The failure of a step on one drive, mount or volume must not hold up the steps on the others.
-            let are_independent = matches!(
-                desired,
-                Desired::OnlyMounts(_) | Desired::OnlyVolumes(_) | Desired::Withdrawn { .. }
-            );
-            let apply = if are_independent { execute_each } else { execute };
-            match apply(&*self.host, steps, &mut progress.done) {
+            match executor(desired)(&*self.host, steps, &mut progress.done) {
                 // Another unit changed the node between this unit's observation and its step, for example took the
                 // drive's free bytes: observe again. Such a lost race does not count as a round.
                 Err(ExecuteError { source: StepError::Changed(_), .. })
@@ -251,6 +245,20 @@ impl Converger {
     /// daemon runs for years.
     fn forget_idle_groups(&self) {
         self.groups.lock().retain(|_, group| Arc::strong_count(group) > 1);
+    }
+}
+
+type Executor = fn(&dyn Host, Vec<Step>, &mut Vec<Step>) -> Result<(), ExecuteError>;
+
+/// Returns the function that executes the steps of a unit. In some units the failure of a step on one drive, mount or
+/// volume must not hold up the steps on the others.
+fn executor(desired: &Desired) -> Executor {
+    match desired {
+        Desired::OnlyMounts(_) | Desired::OnlyVolumes(_) | Desired::Withdrawn { .. } => {
+            execute_each
+        }
+        Desired::Released(_) => execute_per_drive,
+        _ => execute,
     }
 }
 

@@ -60,16 +60,40 @@ pub fn execute(
     steps: Vec<Step>,
     done: &mut Vec<Step>,
 ) -> Result<(), ExecuteError> {
-    let mut steps = steps.into_iter().peekable();
-    while let Some(first) = steps.next() {
-        let mut run = vec![first];
-        while let Some(next) = steps.next_if(|next| are_alike(&run[0], next)) {
-            run.push(next);
-        }
-        let failures = apply_per_drive(host, run, done);
-        combine(failures)?;
+    runs(steps).into_iter().try_for_each(|run| combine(apply_per_drive(host, run, done)))
+}
+
+/// Applies `steps` like [`execute`], but skips after a failure only the later steps on the same drive: a drive that
+/// cannot erase a namespace must not keep the bytes of the other drives.
+///
+/// # Errors
+/// As [`execute_each`].
+pub fn execute_per_drive(
+    host: &dyn Host,
+    steps: Vec<Step>,
+    done: &mut Vec<Step>,
+) -> Result<(), ExecuteError> {
+    let (mut given_up, mut failures) = (BTreeSet::new(), Vec::new());
+    for run in runs(steps) {
+        let is_possible = |step: &Step| step.drive().is_none_or(|drive| !given_up.contains(drive));
+        let run = run.into_iter().filter(is_possible).collect();
+        let failed = apply_per_drive(host, run, done);
+        given_up.extend(failed.iter().filter_map(|failure| failure.step.drive().cloned()));
+        failures.extend(failed);
     }
-    Ok(())
+    combine(failures)
+}
+
+/// Splits steps into runs of consecutive steps that may run in parallel.
+fn runs(steps: Vec<Step>) -> Vec<Vec<Step>> {
+    let mut runs: Vec<Vec<Step>> = Vec::new();
+    for step in steps {
+        match runs.last_mut() {
+            Some(run) if are_alike(&run[0], &step) => run.push(step),
+            _ => runs.push(vec![step]),
+        }
+    }
+    runs
 }
 
 /// Applies steps that make drives ready: the drives in parallel, the steps of one drive in order up to the first

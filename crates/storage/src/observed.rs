@@ -214,6 +214,9 @@ pub struct Namespace {
     /// Number of namespaces of the allocation that this namespace belongs to, from the namespace's
     /// record; 0 when unknown.
     pub members: u16,
+    /// Whether the namespace must be erased before it is deleted. False if it was erased, and for a namespace in a file,
+    /// whose blocks are gone with the file.
+    pub needs_erasure: bool,
 }
 
 impl Namespace {

@@ -60,6 +60,12 @@ pub enum Step {
         id: NamespaceId,
         allocation: AllocationId,
     },
+    /// Detach a namespace from every host, and erase it.
+    EraseNamespace {
+        id: NamespaceId,
+        allocation: AllocationId,
+    },
+    /// Delete a namespace that holds no data, and its record.
     DeleteNamespace {
         id: NamespaceId,
         allocation: AllocationId,
@@ -196,6 +202,7 @@ impl Step {
             Self::AdoptNamespace { .. } => "adopt-namespace",
             Self::ReplaceNamespace { .. } => "replace-namespace",
             Self::ForgetNamespace { .. } => "forget-namespace",
+            Self::EraseNamespace { .. } => "erase-namespace",
             Self::DeleteNamespace { .. } => "delete-namespace",
             Self::Attach { .. } => "attach",
             Self::Detach { .. } => "detach",
@@ -248,6 +255,7 @@ impl Step {
             Self::AdoptNamespace { id, .. }
             | Self::ReplaceNamespace { id, .. }
             | Self::ForgetNamespace { id, .. }
+            | Self::EraseNamespace { id, .. }
             | Self::DeleteNamespace { id, .. }
             | Self::Attach { id, .. }
             | Self::Detach { id, .. } => Some(&id.subsystem),
@@ -261,7 +269,8 @@ impl Step {
         match self {
             Self::PrepareDrive { drive, .. } | Self::CreateNamespace { drive, .. } => drive,
             Self::Rescan { .. } => &"namespaces",
-            Self::DeleteNamespace { id, .. }
+            Self::EraseNamespace { id, .. }
+            | Self::DeleteNamespace { id, .. }
             | Self::AdoptNamespace { id, .. }
             | Self::ReplaceNamespace { id, .. }
             | Self::ForgetNamespace { id, .. }

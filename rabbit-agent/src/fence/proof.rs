@@ -129,6 +129,7 @@ mod tests {
             owner: id.map_or_else(|_| NamespaceOwner::Foreign(owner.into()), NamespaceOwner::Ours),
             size: 4096,
             members: 1,
+            needs_erasure: true,
             access: access.iter().map(|node| host(node)).collect(),
             device: None,
         }

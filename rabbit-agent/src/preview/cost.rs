@@ -92,7 +92,11 @@ pub fn with_cost(step: &Step, stake: Stake<'_>) -> String {
 /// blank device or after [`Step::WipeSignature`].
 fn cost(step: &Step, Stake { owner, observed, is_removed }: Stake<'_>) -> Option<String> {
     Some(match step {
-        Step::DeleteNamespace { id, .. } => erasure(id, owner, observed)?,
+        Step::EraseNamespace { id, .. } => erasure(id, owner, observed)?,
+        // Only a namespace in a file is deleted with its data.
+        Step::DeleteNamespace { id, .. } if is_in_file(id, observed) => {
+            erasure(id, owner, observed)?
+        }
         Step::ForgetNamespace { .. } => format!("gives up the data of {owner} on the lost drive"),
         Step::Volume {
             action: VolumeAction::RemoveLogical | VolumeAction::RemoveGroup, ..
@@ -114,6 +118,13 @@ fn cost(step: &Step, Stake { owner, observed, is_removed }: Stake<'_>) -> Option
         }
         _ => return None,
     })
+}
+
+/// Returns whether a namespace lies in a file, so that its deletion destroys its data.
+fn is_in_file(id: &NamespaceId, observed: &Observed) -> bool {
+    let mut namespaces = observed.namespaces.iter();
+    let found = namespaces.find(|namespace| namespace.id == *id);
+    observed.pool.is_some() && found.is_some_and(|namespace| !namespace.needs_erasure)
 }
 
 fn erasure(id: &NamespaceId, owner: &DataOwner, observed: &Observed) -> Option<String> {

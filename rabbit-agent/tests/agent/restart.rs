@@ -83,6 +83,7 @@ fn lose_namespaces(bench: &Bench, block: &NnfNodeBlockStorage, allocations: &[u3
         let owner = block.metadata.uid.as_deref().unwrap().parse().unwrap();
         bench.host.apply(&Step::Detach { id: id.clone(), node: RABBIT.parse().unwrap() }).unwrap();
         let allocation = AllocationId { owner, index: *index };
+        bench.host.apply(&Step::EraseNamespace { id: id.clone(), allocation }).unwrap();
         bench.host.apply(&Step::DeleteNamespace { id, allocation }).unwrap();
     }
 }

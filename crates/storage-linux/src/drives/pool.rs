@@ -140,6 +140,8 @@ impl Drives for FilePool {
                 let owner = OwnerFile::new(*allocation, *size, *members);
                 self.claim(id, &owner, *size).map_err(StepError::system("adopt namespace", id))
             }
+            // The blocks of a file are gone with the file.
+            Step::EraseNamespace { .. } => Ok(()),
             Step::DeleteNamespace { id, allocation } => self.remove(id, *allocation),
             Step::Attach { id, node, .. } => {
                 self.grant(id, node).map_err(StepError::system("attach namespace", id))

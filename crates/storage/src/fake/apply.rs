@@ -29,8 +29,15 @@ impl FakeHost {
                 self.drives().record_replaced(id, *allocation)
             }
             Step::ForgetNamespace { id, allocation } => self.drives().forget(id, *allocation),
-            Step::DeleteNamespace { id, .. } | Step::Detach { id, .. } if self.is_mapped(id) => {
+            Step::EraseNamespace { id, .. }
+            | Step::DeleteNamespace { id, .. }
+            | Step::Detach { id, .. }
+                if self.is_mapped(id) =>
+            {
                 Err(refused("open", id, errno::EBUSY))
+            }
+            Step::EraseNamespace { id, allocation } => {
+                self.drives().erase_namespace(id, *allocation)
             }
             Step::DeleteNamespace { id, allocation } => self.delete_namespace(id, *allocation),
             Step::Attach { id, endpoint, node } => self.drives().attach(id, *endpoint, node),
@@ -81,7 +88,9 @@ impl FakeHost {
                 // A namespace for which there is no room is refused, with or without a crash.
                 let _ = self.drives().create(NamespaceOwner::Partial(*allocation), drive, *size, 0);
             }
-            Step::DeleteNamespace { id, allocation } => self.drives().half_delete(id, *allocation),
+            Step::EraseNamespace { id, allocation } | Step::DeleteNamespace { id, allocation } => {
+                self.drives().half_delete(id, *allocation);
+            }
             Step::Volume { action, on, devices, .. } => {
                 let node = &mut self.local().volumes;
                 self.lvm().half_take(*action, on, devices, node);

@@ -39,6 +39,7 @@ struct FakeNamespace {
     access: BTreeMap<Endpoint, NodeName>,
     minor: Option<u32>,
     content: Signature,
+    erased: bool,
 }
 
 impl FakeNamespace {
@@ -90,6 +91,7 @@ impl FakeDrives {
             access: if here(id) { namespace.attached() } else { BTreeSet::new() },
             device: namespace.minor.filter(|_| here(id)).map(path),
             members: namespace.members,
+            needs_erasure: !namespace.erased,
         });
         let replaced = self.drives.iter().filter(|drive| drive.presence == Presence::Replaced);
         let promised = self.promised();
@@ -235,6 +237,7 @@ impl FakeDrives {
                 access: BTreeMap::new(),
                 minor: None,
                 content,
+                erased: false,
             },
         );
     }

@@ -36,7 +36,8 @@ pub(super) fn allocate(
     // Steps on a drive that cannot be used now are left out until the drive can be used; the steps on other drives
     // continue.
     let is_possible = |step: &Step| step.drive().is_some_and(|drive| !is_faulty(drive, observed));
-    let leftovers: Vec<_> = delete_partial(allocation.id, observed).filter(is_possible).collect();
+    let partial: Vec<_> = partial_namespaces(allocation.id, observed).collect();
+    let leftovers: Vec<_> = delete(allocation.id, &partial).filter(is_possible).collect();
     let adopt = members.adopt();
     if !adopt.is_empty() {
         return Ok([leftovers, adopt].concat());
@@ -79,10 +80,8 @@ pub(super) fn release(id: AllocationId, observed: &Observed) -> Vec<Step> {
         hosts_to_detach(namespace, &no_hosts).map(move |host| (namespace, host))
     });
     let mut steps: Vec<_> = reached.map(|(namespace, host)| detach(namespace, host)).collect();
-    steps.extend(delete_partial(id, observed));
-    let delete =
-        |namespace: &&Namespace| Step::DeleteNamespace { id: namespace.id.clone(), allocation: id };
-    steps.extend(ours.iter().map(delete));
+    let partial = partial_namespaces(id, observed);
+    steps.extend(delete(id, &partial.chain(ours.iter().copied()).collect::<Vec<_>>()));
     steps.extend(delete_vanished(id, observed));
     steps.extend(forget_replaced(id, observed));
     steps
@@ -195,11 +194,22 @@ fn is_faulty(drive: &Nqn, observed: &Observed) -> bool {
     observed.drives.iter().any(|known| known.nqn == *drive && known.fault.is_some())
 }
 
-fn delete_partial(id: AllocationId, observed: &Observed) -> impl Iterator<Item = Step> {
-    observed
-        .namespaces
-        .iter()
-        .filter(move |namespace| namespace.owner == NamespaceOwner::Partial(id))
-        .filter(|namespace| !observed.is_replaced(&namespace.id.subsystem))
-        .map(move |namespace| Step::DeleteNamespace { id: namespace.id.clone(), allocation: id })
+/// Returns the namespaces of an allocation whose creation was interrupted.
+fn partial_namespaces(id: AllocationId, observed: &Observed) -> impl Iterator<Item = &Namespace> {
+    let is_partial = move |namespace: &&Namespace| namespace.owner == NamespaceOwner::Partial(id);
+    let namespaces = observed.namespaces.iter().filter(is_partial);
+    namespaces.filter(|namespace| !observed.is_replaced(&namespace.id.subsystem))
+}
+
+/// Plans the deletion of namespaces. All erasures come first: they run in parallel on all drives.
+fn delete(id: AllocationId, namespaces: &[&Namespace]) -> impl Iterator<Item = Step> {
+    let ids = |namespaces: Vec<&Namespace>| {
+        namespaces.into_iter().map(|namespace| namespace.id.clone()).collect::<Vec<_>>()
+    };
+    let full = namespaces.iter().copied().filter(|namespace| namespace.needs_erasure);
+    let erase = ids(full.collect()).into_iter();
+    let erase = erase.map(move |namespace| Step::EraseNamespace { id: namespace, allocation: id });
+    let delete = ids(namespaces.to_vec()).into_iter();
+    erase
+        .chain(delete.map(move |namespace| Step::DeleteNamespace { id: namespace, allocation: id }))
 }

@@ -81,6 +81,7 @@ fn namespace(nsid: u32, owner: NamespaceOwner, access: &[&str], device: bool) ->
         access,
         device: device.then(|| "/dev/loop0".into()),
         members: 1,
+        needs_erasure: true,
     }
 }
 

@@ -28,6 +28,9 @@ impl fmt::Display for Step {
                     "forget namespace {id} of allocation {allocation}, whose drive is gone for good"
                 )
             }
+            Self::EraseNamespace { id, allocation } => {
+                write!(f, "erase namespace {id} of allocation {allocation}")
+            }
             Self::DeleteNamespace { id, allocation } => {
                 write!(f, "delete namespace {id} of allocation {allocation}")
             }

@@ -19,6 +19,7 @@ pub(super) fn seen(allocation: &Allocation) -> Observed {
         access: allocation.access.iter().cloned().map(Attached::from).collect(),
         device: Some(format!("/dev/loop{nsid}").into()),
         members: 2,
+        needs_erasure: true,
     };
     let mut foreign = namespace(9);
     foreign.owner = NamespaceOwner::Foreign("no owner".into());

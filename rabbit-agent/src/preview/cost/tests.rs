@@ -21,7 +21,7 @@ fn namespace_id(nsid: u32) -> NamespaceId {
 
 fn namespace(nsid: u32, owner: NamespaceOwner) -> Namespace {
     let (id, access) = (namespace_id(nsid), BTreeSet::new());
-    Namespace { id, owner, size: 3 << 29, access, device: None, members: 1 }
+    Namespace { id, owner, size: 3 << 29, access, device: None, members: 1, needs_erasure: true }
 }
 
 fn volume_step(action: VolumeAction) -> Step {
@@ -44,6 +44,7 @@ fn device() -> VolumeDevice {
 #[test]
 fn the_text_of_a_step_names_the_data_that_the_step_destroys() {
     let delete = |nsid| Step::DeleteNamespace { id: namespace_id(nsid), allocation: allocation() };
+    let erase = |nsid| Step::EraseNamespace { id: namespace_id(nsid), allocation: allocation() };
     let forget = Step::ForgetNamespace { id: namespace_id(1), allocation: allocation() };
     let wipe = Step::WipeSignature {
         device: device(),
@@ -58,10 +59,11 @@ fn the_text_of_a_step_names_the_data_that_the_step_destroys() {
     let interrupted = "holds no data: its creation was interrupted";
     let destroys = Some("destroys the data of user 1050");
     let cases = [
-        (delete(1), Some("erases 1.5 GiB of user 1050, at most 1 h")),
-        (delete(2), Some("1.5 GiB, holds no data: its creation was interrupted")),
+        (erase(1), Some("erases 1.5 GiB of user 1050, at most 1 h")),
+        (erase(2), Some("1.5 GiB, holds no data: its creation was interrupted")),
+        (delete(1), None),
         // The drive has no such namespace any more.
-        (delete(3), None),
+        (erase(3), None),
         (forget, Some("gives up the data of user 1050 on the lost drive")),
         (volume_step(VolumeAction::RemoveLogical), destroys),
         (volume_step(VolumeAction::RemoveGroup), destroys),
@@ -98,8 +100,10 @@ fn the_text_of_a_step_names_the_data_that_the_step_destroys() {
 #[test]
 fn a_file_drive_has_no_time_for_an_erasure() {
     let delete = Step::DeleteNamespace { id: namespace_id(1), allocation: allocation() };
+    let in_file = namespace(1, NamespaceOwner::Ours(allocation()));
+    let in_file = Namespace { needs_erasure: false, ..in_file };
     let observed = Observed {
-        namespaces: vec![namespace(1, NamespaceOwner::Ours(allocation()))],
+        namespaces: vec![in_file],
         pool: Some(Pool { available: 1, promised: 0 }),
         ..Observed::default()
     };

@@ -204,10 +204,17 @@ impl Drives for NvmeDrives {
                 recorded.map_err(StepError::system("record the successor of", id))
             }
             Step::ForgetNamespace { id, allocation } => self.forget(id, *allocation),
+            Step::EraseNamespace { id, allocation } => {
+                self.require_unused("erase namespace", id)?;
+                let (nsid, allocation) = (id.nsid, *allocation);
+                self.longer_change(ERASE, "erase namespace", id, &id.subsystem, move |managed| {
+                    managed.physical.drive.erase(nsid, allocation)
+                })
+            }
             Step::DeleteNamespace { id, allocation } => {
                 self.require_unused("delete namespace", id)?;
                 let (nsid, allocation) = (id.nsid, *allocation);
-                self.longer_change(ERASE, "delete namespace", id, &id.subsystem, move |managed| {
+                self.change("delete namespace", id, &id.subsystem, move |managed| {
                     managed.physical.drive.delete(nsid, allocation)
                 })
             }

@@ -220,6 +220,7 @@ impl NvmeDrives {
             access: BTreeSet::new(),
             device: None,
             members: record.members,
+            needs_erasure: !record.erased,
         });
         inventory.namespaces.extend(recorded);
         self.warn_once(nqn, drive.fault.as_deref().unwrap_or_default());

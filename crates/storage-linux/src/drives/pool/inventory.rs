@@ -65,6 +65,7 @@ fn namespace(subsystem: Nqn, name: EntryName, path: &Path) -> io::Result<(Namesp
         access: access(path)?.into_iter().map(Attached::from).collect(),
         device: None,
         members,
+        needs_erasure: false,
     };
     Ok((namespace, size.saturating_sub(written)))
 }

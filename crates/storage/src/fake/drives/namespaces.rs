@@ -34,7 +34,15 @@ impl FakeDrives {
         let content = Signature::Blank;
         self.namespaces.insert(
             id,
-            FakeNamespace { owner, members, size, access: BTreeMap::new(), minor: None, content },
+            FakeNamespace {
+                owner,
+                members,
+                size,
+                access: BTreeMap::new(),
+                minor: None,
+                content,
+                erased: false,
+            },
         );
         Ok(())
     }
@@ -95,6 +103,26 @@ impl FakeDrives {
             .expect("fewer than 2^32 namespaces")
     }
 
+    pub(in crate::fake) fn erase_namespace(
+        &mut self,
+        id: &NamespaceId,
+        allocation: AllocationId,
+    ) -> Result<(), StepError> {
+        self.working(&id.subsystem)?;
+        let mounted = self.is_mounted(id);
+        let Some(namespace) = self.namespaces.get_mut(id) else { return Ok(()) };
+        if namespace.owner.allocation() != Some(allocation) {
+            return Err(refused("erase namespace", id, errno::EPERM));
+        }
+        if mounted {
+            return Err(refused("erase namespace", id, errno::EBUSY));
+        }
+        namespace.access.clear();
+        namespace.minor = None;
+        (namespace.content, namespace.erased) = (Signature::Blank, true);
+        Ok(())
+    }
+
     pub(in crate::fake) fn delete(
         &mut self,
         id: &NamespaceId,
@@ -107,6 +135,9 @@ impl FakeDrives {
         }
         if self.is_mounted(id) {
             return Err(refused("delete namespace", id, errno::EBUSY));
+        }
+        if !namespace.erased {
+            return Err(refused("delete namespace with data", id, errno::EPERM));
         }
         self.namespaces.remove(id);
         Ok(())
@@ -140,6 +171,7 @@ impl FakeDrives {
             *known = place.name();
         }
         namespace.access.insert(endpoint, node.clone());
+        namespace.erased = false;
         if namespace.minor.is_none() {
             namespace.minor = Some(minor);
             self.next_minor += 1;

@@ -49,6 +49,7 @@ impl Rabbit {
             access: [].into(),
             device: None,
             members: 2,
+            needs_erasure: true,
         });
     }
 

@@ -12,7 +12,15 @@ fn nqn(slot: u32) -> crate::desired::Nqn {
 fn on(slot: u32, owner: NamespaceOwner) -> Namespace {
     let id = NamespaceId { subsystem: nqn(slot), nsid: 1 };
     let access = ["rabbit-1", "compute-3"].map(|name| node(name).into()).into();
-    Namespace { id, owner, size: 8192, access, device: Some("/dev/loop0".into()), members: 4 }
+    Namespace {
+        id,
+        owner,
+        size: 8192,
+        access,
+        device: Some("/dev/loop0".into()),
+        members: 4,
+        needs_erasure: true,
+    }
 }
 
 fn ours(slot: u32) -> Namespace {
@@ -187,10 +195,14 @@ fn an_allocation_whose_creation_a_crash_interrupted_is_completed_on_other_drives
     assert_eq!(creations(&steps(&over(4, 2, &[]), &observed)), [(1, 8192, 4), (3, 8192, 4)]);
     let partial = on(1, NamespaceOwner::Partial(allocation(1).id));
     let observed = rabbit(6, vec![ours(0), partial.clone(), ours(2)]);
-    let first = Step::DeleteNamespace { id: partial.id.clone(), allocation: allocation(1).id };
+    let (id, owner) = (partial.id.clone(), allocation(1).id);
+    let first = [
+        Step::EraseNamespace { id: id.clone(), allocation: owner },
+        Step::DeleteNamespace { id, allocation: owner },
+    ];
     assert_eq!(
         steps(&over(4, 2, &[]), &observed),
-        [first],
+        first,
         "the bytes of the partial namespace count as free only after its deletion"
     );
     let incomplete = rabbit(6, vec![ours(0), ours(2)]);
@@ -354,7 +366,7 @@ fn a_namespace_is_replaced_only_when_its_drive_was_replaced() {
     let deleted = plan(&Desired::Released(wanted.id), &observed).unwrap();
     assert_eq!(
         deleted.iter().filter(of_it).count(),
-        3,
+        4,
         "the drive came back: its namespace is deleted like the others"
     );
 }
@@ -385,13 +397,18 @@ fn releasing_an_allocation_forgets_its_partial_namespace_on_a_replaced_drive() {
 }
 
 #[test]
-fn releasing_an_allocation_detaches_all_namespaces_before_the_first_deletion() {
+fn releasing_an_allocation_detaches_all_namespaces_then_erases_and_then_deletes() {
     let begun =
         Namespace { access: BTreeSet::new(), ..on(2, NamespaceOwner::Partial(allocation(1).id)) };
     let observed = rabbit(4, vec![begun, ours(0), ours(1)]);
     let release = plan(&Desired::Released(allocation(1).id), &observed);
     let kinds: Vec<_> = release.unwrap().iter().map(Step::kind).collect();
-    assert_eq!(kinds, [&["detach"; 4][..], &["delete-namespace"; 3]].concat());
+    let erase_and_delete = [["erase-namespace"; 3], ["delete-namespace"; 3]].concat();
+    assert_eq!(kinds, [&["detach"; 4][..], &erase_and_delete].concat());
+    let mut erased = observed;
+    erased.namespaces.iter_mut().for_each(|namespace| namespace.needs_erasure = false);
+    let release = plan(&Desired::Released(allocation(1).id), &erased).unwrap();
+    assert!(release.iter().all(|step| step.kind() != "erase-namespace"), "{release:?}");
 }
 
 fn at(slot: u8, name: &str) -> Access {

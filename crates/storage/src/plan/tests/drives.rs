@@ -104,6 +104,8 @@ fn release_deletes_only_the_namespaces_of_its_allocation() {
     };
     let expected = [
         format!("detach namespace {} from rabbit-1", id(2)),
+        format!("erase namespace {} of allocation {wanted}", id(3)),
+        format!("erase namespace {} of allocation {wanted}", id(2)),
         format!("delete namespace {} of allocation {wanted}", id(3)),
         format!("delete namespace {} of allocation {wanted}", id(2)),
     ];

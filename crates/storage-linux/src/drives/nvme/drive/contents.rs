@@ -86,8 +86,16 @@ impl NvmeDrive {
                 .collect();
             let members = record.filter(|_| is_known(&owner)).map_or(0, |record| record.members);
             let id = NamespaceId { subsystem: self.nqn.clone(), nsid: namespace.nsid };
-            let listed =
-                Namespace { id, owner, size: namespace.size, access, device: None, members };
+            let needs_erasure = !self.ledger.is_erased(namespace);
+            let listed = Namespace {
+                id,
+                owner,
+                size: namespace.size,
+                access,
+                device: None,
+                members,
+                needs_erasure,
+            };
             namespaces.push((listed, namespace.nguid));
         }
         Ok(namespaces)

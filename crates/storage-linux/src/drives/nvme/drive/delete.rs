@@ -13,17 +13,34 @@ use crate::drives::nvme::{
 };
 
 impl NvmeDrive {
-    /// Erases and deletes a namespace of `allocation`; succeeds also when the namespace no longer exists.
-    pub(in super::super) fn delete(&self, nsid: u32, allocation: AllocationId) -> Result<()> {
+    /// Erases a namespace of `allocation`, and detaches it from every host; succeeds also when the namespace no longer
+    /// exists.
+    pub(in super::super) fn erase(&self, nsid: u32, allocation: AllocationId) -> Result<()> {
         let controller = self.settle()?;
-        if let Some(namespace) = self.find(nsid)? {
-            self.require_owner(&namespace, allocation)?;
-            self.erase(&namespace, &controller)?;
-            // Delete the erased namespace even when the caller has stopped waiting: it holds no data, and the caller
-            // then need not request the deletion again.
-            return to_the_end(|| self.delete_erased(&namespace, allocation));
+        let Some(namespace) = self.find(nsid)? else { return Ok(()) };
+        self.require_owner(&namespace, allocation)?;
+        // A namespace whose creation was interrupted may have only an intent: the record tells that it was erased.
+        if self.ledger.recorded_owner(&namespace).is_none() {
+            let recorded = self.ledger.record_created(allocation, namespace, 0, false);
+            recorded.map_err(DriveError::Ledger)?;
         }
-        self.ledger.record_deleted(nsid, allocation).map_err(DriveError::Ledger)
+        self.erase_found(&namespace, &controller)
+    }
+
+    /// Deletes an erased namespace of `allocation`; succeeds also when the namespace no longer exists.
+    pub(in super::super) fn delete(&self, nsid: u32, allocation: AllocationId) -> Result<()> {
+        self.settle()?;
+        let Some(namespace) = self.find(nsid)? else {
+            return self.ledger.record_deleted(nsid, allocation).map_err(DriveError::Ledger);
+        };
+        self.require_owner(&namespace, allocation)?;
+        if !self.ledger.is_erased(&namespace) {
+            return Err(DriveError::Unfit(format!(
+                "namespace {nsid} was attached to a host since it was erased, or was never erased"
+            )));
+        }
+        // The namespace holds no data: delete it even when the caller has stopped waiting.
+        to_the_end(|| self.delete_erased(&namespace, allocation))
     }
 
     fn delete_erased(&self, namespace: &Found, allocation: AllocationId) -> Result<()> {
@@ -60,7 +77,7 @@ impl NvmeDrive {
     /// Erases a namespace, unless its record says that it is already erased. During the erasure the namespace is
     /// attached only to the physical function: Format acts only on namespaces that are attached to the controller that
     /// gets the command. The erasure may take longer than the caller waits.
-    fn erase(&self, namespace: &Found, controller: &IdentifyController) -> Result<()> {
+    fn erase_found(&self, namespace: &Found, controller: &IdentifyController) -> Result<()> {
         if controller.formats_all() {
             return Err(DriveError::Unfit(FORMATS_ALL.to_owned()));
         }

@@ -58,7 +58,7 @@ pub(in crate::drives::nvme) struct Record {
     pub(super) whole: bool,
     /// Whether the namespace was erased, so that only its deletion remains.
     #[serde(default)]
-    pub(super) erased: bool,
+    pub(in crate::drives::nvme) erased: bool,
     /// Whether another namespace replaced this namespace, because its drive was gone for good.
     #[serde(default)]
     pub(super) replaced: bool,

@@ -405,8 +405,10 @@ fn attach(id: &NamespaceId, endpoint: Endpoint, node: &NodeName) -> Step {
     Step::Attach { id: id.clone(), endpoint, node: node.clone() }
 }
 
-fn delete(id: &NamespaceId, index: u32) -> Step {
-    Step::DeleteNamespace { id: id.clone(), allocation: allocation(index) }
+fn delete(rabbit: &Rabbit, id: &NamespaceId, index: u32) -> Result<(), StepError> {
+    let (id, allocation) = (id.clone(), allocation(index));
+    rabbit.drives.apply(&Step::EraseNamespace { id: id.clone(), allocation })?;
+    rabbit.drives.apply(&Step::DeleteNamespace { id, allocation })
 }
 
 fn create(rabbit: &Rabbit, index: u8) -> Result<(), String> {
@@ -461,7 +463,7 @@ fn an_allocation_is_created_attached_and_deleted_behind_the_switches() {
     for index in [2, 11] {
         let id = NamespaceId { subsystem: nqn(index), nsid: 1 };
         rabbit.drives.apply(&Step::Detach { id: id.clone(), node: compute.clone() }).unwrap();
-        rabbit.drives.apply(&delete(&id, index.into())).unwrap();
+        delete(&rabbit, &id, index.into()).unwrap();
         assert_eq!(drives[&index].state().unallocated(), 64 * MIB);
     }
     assert!(rabbit.drives.inventory().unwrap().namespaces.is_empty());
@@ -478,7 +480,7 @@ fn a_namespace_whose_creation_answer_was_lost_in_the_switch_is_found_and_deleted
         let inventory = rabbit.drives.inventory().unwrap();
         for namespace in &inventory.namespaces {
             assert_eq!(namespace.owner, NamespaceOwner::Partial(allocation(0)), "{lost:?}");
-            rabbit.drives.apply(&delete(&namespace.id, 0)).unwrap();
+            delete(&rabbit, &namespace.id, 0).unwrap();
         }
         create(&rabbit, 0).unwrap();
         assert_eq!(drives[&0].state().unallocated(), 56 * MIB, "{lost:?}");

@@ -80,6 +80,9 @@ impl Host for Chassis {
                 self.drive(&id.subsystem).attach(id.nsid, *endpoint, node)
             }
             Step::Detach { id, node } => self.drive(&id.subsystem).detach(id.nsid, node),
+            Step::EraseNamespace { id, allocation } => {
+                self.drive(&id.subsystem).erase(id.nsid, *allocation)
+            }
             Step::DeleteNamespace { id, allocation } => {
                 self.drive(&id.subsystem).delete(id.nsid, *allocation)
             }
