@@ -21,7 +21,7 @@ struct Inner {
     last: u64,
     /// The newest session of each connected node.
     sessions: BTreeMap<String, Session>,
-    /// Who waits for the answer to a request, by its number, with the name of the node.
+    /// The asked node and the receiver of its answer, by the number of the request.
     waiting: BTreeMap<u64, (String, oneshot::Sender<PlanAnswer>)>,
 }
 

@@ -39,7 +39,7 @@ const SIDE_BY_SIDE: usize = 64;
 /// Maximum number of watch events that are taken in before the engine plans again.
 const AT_ONCE: usize = 4096;
 
-/// What the engine tells others: answers to requests, and Events.
+/// The channels by which the engine reports: requests that it answers, and the Events that it publishes.
 #[derive(Debug)]
 pub struct Reporting {
     /// Requests of other tasks of the coordinator.

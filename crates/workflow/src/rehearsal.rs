@@ -1,5 +1,5 @@
 //! Rehearses a job: plans its states on a copy of the engine's objects, up to the point at which rabbits and computes
-//! would have to act. Pure: nothing reaches the API.
+//! would have to act. Does no I/O: nothing reaches the API.
 
 use std::collections::BTreeMap;
 

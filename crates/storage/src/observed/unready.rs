@@ -1,4 +1,4 @@
-//! What a drive lacks before all hosts reach it.
+//! The work that a drive needs before all hosts reach it.
 
 /// The work that a drive needs before it is ready; empty for a ready drive.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
