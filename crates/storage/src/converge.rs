@@ -50,7 +50,7 @@ pub struct Converged {
 pub enum ConvergeError {
     #[error("observe the node")]
     Observe(#[source] ObserveError),
-    /// The plan was rejected; the node is unchanged.
+    /// The plan was rejected; the steps of earlier rounds stay done.
     #[error(transparent)]
     Rejected(#[from] Rejection),
     /// A step failed; the steps before it stay done.

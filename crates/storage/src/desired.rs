@@ -50,7 +50,7 @@ pub enum Desired {
     },
     /// The file system is made and its set-up hooks have run.
     FileSystemReady(FileSystem),
-    /// The file system's tear-down hooks have run and its volume is not active.
+    /// The file system's tear-down hooks have run, and its volume is removed.
     FileSystemGone(FileSystem),
     /// The Lustre target is made, set up and mounted, so that it serves clients.
     TargetReady(LustreTarget),
@@ -70,7 +70,7 @@ pub enum Desired {
     /// exists. Volume groups whose names contain the uid of one of these owners are exempt: other units handle them.
     /// Existing volume groups stay, and the observation lists them.
     OnlyVolumes(BTreeSet<ObjectUid>),
-    /// The node's drives and namespaces are observed; nothing changes.
+    /// The node's drives are ready for their hosts; drives and namespaces are observed.
     Inventory,
 }
 

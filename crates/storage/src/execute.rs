@@ -1,4 +1,4 @@
-//! Applies steps in order and returns the first failure.
+//! Applies steps: in order, or in parallel on several drives, up to a failure or past it.
 
 use std::{
     collections::BTreeSet,
@@ -97,7 +97,7 @@ fn runs(steps: Vec<Step>) -> Vec<Vec<Step>> {
 }
 
 /// Applies steps that make drives ready: the drives in parallel, the steps of one drive in order up to the first
-/// failure. Returns the failures.
+/// failure, whatever their kinds. Returns the failures.
 pub(crate) fn prepare_each(
     host: &dyn Host,
     steps: Vec<Step>,

@@ -7,6 +7,8 @@
 //! Observed ┘                                          │
 //!    ▲──────── observe and plan again, until no steps ◄┘
 //! ```
+//! If drives are not ready, the plan begins with the steps that make them ready (`plan::prepare`), each tried once.
+//!
 //! # Words
 //! `docs/develop/words.md` defines Warren's words, such as *ledger*, *foreign* and *hook scope*. This crate also uses:
 //! * *Unit*: one [`Desired`]. Each unit converges, fails and is reported separately.
@@ -18,11 +20,11 @@
 //! # Guarantees
 //! * `plan` does no I/O and reads no clock. A unit is done when the planner returns no more steps, so after a crash at
 //!   any point the agent simply plans again.
-//! * A [`Rejection`] changes nothing. The agent formats, wipes, detaches or unmounts only what is provably Warren's.
+//! * A rejected plan has no steps; steps of earlier rounds stay done. The agent formats, wipes, detaches or unmounts only what is provably Warren's.
 //! * A mount, volume or tree counts as gone when no part of it that Warren made is left. A foreign mount at the same
 //!   path stays, and does not matter unless it covers one of Warren's mounts: then the unit is rejected.
-//! * For each group of units ([`Desired::group`]), one call converges at a time; any number of groups converge in
-//!   parallel.
+//! * For each group of units ([`Desired::group`]), one call converges at a time; groups converge in parallel, up to 16
+//!   for each call.
 //! # Assumptions
 //! The caller runs as root, in the mount namespace whose mounts it means to change, and on a thread that may block.
 

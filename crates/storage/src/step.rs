@@ -65,7 +65,7 @@ pub enum Step {
         id: NamespaceId,
         allocation: AllocationId,
     },
-    /// Delete a namespace that holds no data, and its record.
+    /// Delete a namespace that was erased, or that lies in a file, and its record.
     DeleteNamespace {
         id: NamespaceId,
         allocation: AllocationId,

@@ -115,7 +115,8 @@ pub struct Args {
         help_heading = "Storage"
     )]
     pub drive_models: Vec<String>,
-    /// Append all messages to and from the PCIe switches to this file. It has serial numbers, but no data of the drives
+    /// Append all messages to and from the PCIe switches to this file. It has serial numbers, but no data of the drives.
+    /// Support of Switchtec switches is experimental: it was never tried on one
     #[arg(
         long,
         env = "WARREN_SWITCHTEC_RECORD",

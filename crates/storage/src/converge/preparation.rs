@@ -52,7 +52,8 @@ impl Preparation {
     }
 
     /// Marks as faulty the drives that could not be made ready, and the drives that still lack what a step should have
-    /// brought. No host reaches the namespaces of a faulty drive.
+    /// brought. The observation then shows their namespaces like those of a drive that does not answer: without hosts and
+    /// without a device.
     pub(super) fn leave_out(&self, desired: &Desired, observed: &mut Observed) {
         let mut faults = self.failed.clone();
         for step in prepare(desired, observed).iter().filter(|step| self.tried.contains(step)) {

@@ -9,8 +9,12 @@ use crate::{
 
 /// Plans the steps that must come before the plan of any unit: the work on drives that are not ready, and for a mount a
 /// rescan for the namespaces that this node does not see. Such a step may fail without failing the unit: the unit is
-/// then planned without the drive or the namespace.
+/// then planned without the drive or the namespace. A withdrawal needs no preparation: the fencing of a host must not
+/// wait until a drive is ready, and must not take a drive that stays unready for one without access.
 pub fn prepare(desired: &Desired, observed: &Observed) -> Vec<Step> {
+    if let Desired::Withdrawn { .. } = desired {
+        return Vec::new();
+    }
     let on_drives =
         observed.drives.iter().filter(|drive| drive.fault.is_none()).flat_map(|drive| {
             let step = |action| Step::PrepareDrive { drive: drive.nqn.clone(), action };
@@ -59,6 +63,7 @@ fn rescan(desired: &Desired, observed: &Observed) -> Option<Step> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{desired::AllocationId, observed::Attached};
     use DriveAction::{BindFunctions, EnableFunctions, FreeResources, StartFunctions};
 
     fn down(count: u16) -> Functions {
@@ -104,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_faulty_drive_gets_no_preparation() {
+    fn neither_a_faulty_drive_nor_a_withdrawal_gets_preparation() {
         let nqn = "nqn.2019-08.org.qemu:drive0".parse().unwrap();
         let mut drive = Drive::with_nqn(nqn);
         drive.unready.functions = Some(down(2));
@@ -116,6 +121,12 @@ mod tests {
             kinds,
             ["enable-functions", "start-functions", "bind-functions", "settle-intents"]
         );
+        let owner = "b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a1".parse().unwrap();
+        let withdrawal = Desired::Withdrawn {
+            allocation: AllocationId { owner, index: 0 },
+            host: Attached { endpoint: None, node: "compute-1".parse().unwrap() },
+        };
+        assert_eq!(prepare(&withdrawal, &observed), [], "a fence does not wait for drives");
         observed.drives[0].fault = Some("it does not answer".to_owned());
         assert_eq!(prepare(&Desired::Inventory, &observed), []);
     }

@@ -15,7 +15,7 @@ use crate::{
     observed::{Holders, PathState, Percent},
 };
 
-/// The reason why a desired unit cannot be reached in the current state of the node. Nothing was changed.
+/// The reason why a desired unit cannot be reached in the current state of the node. A rejected plan has no steps.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Rejection {
     #[error("allocation {allocation}: its capacity is 0 bytes: ask for at least 1 byte")]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A change that makes one drive ready. The drive holds no data of hosts that the change could touch.
+/// A change that makes one drive ready. It changes no data of a namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DriveAction {
     /// Record for their allocations the namespaces that an interrupted creation left without a record.
