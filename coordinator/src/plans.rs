@@ -94,6 +94,8 @@ impl Plans {
         request: PlanRequest,
     ) -> Option<(u64, oneshot::Receiver<PlanAnswer>)> {
         let mut inner = self.inner();
+        // Operators who no longer wait.
+        inner.waiting.retain(|_, (_, waiting)| !waiting.is_closed());
         let id = inner.last + 1;
         let question = PlanQuestion { id, request: Some(request) };
         inner.sessions.get(node)?.questions.send(question).ok()?;

@@ -19,7 +19,7 @@ use crate::workloads::job::refusal_status;
 /// Returns the names of a workflow's objects on each node, in the order in which they are made.
 ///
 /// # Errors
-/// If the API does not answer, or the workflow has no objects on nodes.
+/// If the API does not answer, an object cannot be read, or the workflow has no objects on nodes.
 pub(super) async fn of_workflow(
     client: &Client,
     namespace: &str,
@@ -64,6 +64,12 @@ impl Found<'_> {
                 refusal_status(&Refused { what: format!("list the {kind}s"), source })
             })?,
         };
+        if !listed.unreadable.is_empty() {
+            let texts = listed.unreadable.join("; ");
+            return Err(Status::failed_precondition(format!(
+                "the plan would be incomplete, because an object cannot be read: {texts}"
+            )));
+        }
         for object in listed.items {
             let node = object.namespace().unwrap_or_default();
             let name = ObjectName { kind: kind.to_string(), name: object.name_any() };

@@ -7,7 +7,7 @@ use std::{
     time::Instant,
 };
 
-use log::info;
+use log::{Level, log};
 use thiserror::Error;
 
 use crate::{
@@ -201,7 +201,9 @@ fn apply(host: &dyn Host, step: Step, done: &mut Vec<Step>) -> Result<(), Execut
         return Err(ExecuteError { step: Box::new(step), source });
     }
     let seconds = started.elapsed().as_secs_f64();
-    info!(kind = step.kind(), on:% = step.on(), seconds; "{step}");
+    // A node rescans at each try of a mount whose namespace is missing, and the failure of the mount is logged once.
+    let level = if matches!(step, Step::Rescan { .. }) { Level::Debug } else { Level::Info };
+    log!(level, kind = step.kind(), on:% = step.on(), seconds; "{step}");
     done.push(step);
     Ok(())
 }

@@ -37,15 +37,17 @@ pub(super) fn free_resources(admin: &Admin, physical: u16) -> Result<(), AdminEr
     admin.reset()
 }
 
-/// Gives the offline virtual functions the resources that they lack, unless these are `preset`, and brings them online.
-/// Calls `reset` for each function before it comes online.
+/// Gives those of the virtual functions `numbers` that are offline the resources that they lack, unless these are
+/// `preset`, and brings them online. Calls `reset` for each function before it comes online.
 pub(super) fn start_offline(
     admin: &Admin,
     listed: &[SecondaryController],
+    numbers: &[u16],
     preset: bool,
     reset: impl Fn(&SecondaryController) -> Result<(), StartError>,
 ) -> Result<(), StartError> {
-    for function in offline(listed) {
+    let wanted = offline(listed).filter(|function| numbers.contains(&function.function.get()));
+    for function in wanted {
         let controller = function.controller.get();
         let has = [function.queues.get(), function.interrupts.get()];
         for (resource, has) in RESOURCES.into_iter().zip(has) {

@@ -91,7 +91,8 @@ impl NvmeDrives {
         match answer {
             Ok(Reading::Contents(contents)) => {
                 // The agent has warned about a drive that it could not make ready; it does not warn at each try.
-                if contents.drive.unready.functions.is_none() {
+                let unready = &contents.drive.unready;
+                if unready.functions.is_none() && !unready.has_open_intents {
                     self.clear_warning(nqn);
                 }
                 let Contents { drive: shown, smart, namespaces, lost, .. } = *contents;

@@ -121,7 +121,7 @@ impl Physical {
         match action {
             DriveAction::FreeResources if is_first && now.hoarded => self.free_resources(),
             DriveAction::EnableFunctions(count) if is_first => self.enable(*count),
-            DriveAction::StartFunctions(_) => self.start(now.preset),
+            DriveAction::StartFunctions(numbers) => self.start(numbers, now.preset),
             DriveAction::BindFunctions(_) => self
                 .bind_own()
                 .map_err(|error| format!("bind the rabbit's virtual function: {error}")),
@@ -142,11 +142,11 @@ impl Physical {
         set("sriov_numvfs", &count.to_string())
     }
 
-    fn start(&self, preset: bool) -> Result<(), Fault> {
+    fn start(&self, numbers: &[u16], preset: bool) -> Result<(), Fault> {
         let admin = self.drive.admin();
         let listed = admin.secondaries();
         let listed = listed.map_err(|error| in_one_line("read the virtual functions", &error))?;
-        start_offline(admin, &listed, preset, |_| Ok(()))
+        start_offline(admin, &listed, numbers, preset, |_| Ok(()))
             .map_err(|error| in_one_line("start virtual functions", &*error))
     }
 
@@ -171,12 +171,16 @@ impl Physical {
         } else {
             false
         };
+        let wanted = possible.min(FUNCTIONS);
+        // A drive may list more virtual functions than the PCI function can enable.
+        let mut offline = offline_numbers(&secondaries);
+        offline.retain(|number| *number <= wanted);
         Ok(Functions {
-            wanted: possible.min(FUNCTIONS),
+            wanted,
             enabled: number("sriov_numvfs")?,
             hoarded,
             preset: quirks(&self.node.nqn).resources_preset,
-            offline: offline_numbers(&secondaries),
+            offline,
             unbound: u16::from(!self.own().join("driver").exists()),
         })
     }

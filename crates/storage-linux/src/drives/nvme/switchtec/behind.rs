@@ -127,7 +127,7 @@ impl Behind {
         let functions = self.functions()?;
         let unbound = self.unbound(&functions)?;
         match action {
-            DriveAction::StartFunctions(_) => self.start(nqn, admin, &functions),
+            DriveAction::StartFunctions(numbers) => self.start(nqn, admin, numbers, &functions),
             DriveAction::BindFunctions(_) => self.bind(&unbound),
             other => Err(format!("{other}: the switch does this for the drives behind it")),
         }
@@ -167,14 +167,20 @@ impl Behind {
         Ok(())
     }
 
-    fn start(&self, nqn: &Nqn, admin: &Admin, functions: &Functions) -> Result<(), Fault> {
+    fn start(
+        &self,
+        nqn: &Nqn,
+        admin: &Admin,
+        numbers: &[u16],
+        functions: &Functions,
+    ) -> Result<(), Fault> {
         let fault = |error| in_one_line("read the virtual functions", &error);
         let preset = quirks(nqn).resources_preset;
         let listed = admin.secondaries().map_err(fault)?;
         let reset = |function: &SecondaryController| {
             if preset { Ok(()) } else { Ok(self.reset(function, functions)?) }
         };
-        start_offline(admin, &listed, preset, reset)
+        start_offline(admin, &listed, numbers, preset, reset)
             .map_err(|error| in_one_line("start virtual functions", &*error))?;
         // The whole drive counts as faulty when one of its functions stays offline, as in nnf-ec, the earlier software
         // of rabbits.
