@@ -68,6 +68,9 @@ pub struct Config {
     /// Sources and period of the health checks.
     pub health: HealthConfig,
     pub storage: LinuxConfig,
+    /// The file to append all messages to and from PCIe switches to, if any.
+    #[cfg(feature = "switchtec")]
+    pub switchtec_record: Option<PathBuf>,
     /// Whether the agent only prints what it would do.
     pub dry_run: bool,
     /// Path of the socket for this rabbit's operators, if not the default.

@@ -44,6 +44,7 @@ pub mod health;
 pub mod lustre_mgt;
 pub mod movement;
 pub mod node;
+mod node_host;
 pub mod node_manager;
 pub mod node_storage;
 pub mod pass;

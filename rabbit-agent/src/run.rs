@@ -16,7 +16,7 @@ use kube::Client;
 use packages::JobPackages;
 use proto::v1::{PlanQuestion, Role};
 use storage::{Converger, Host};
-use storage_linux::{LinuxHost, LinuxHostError, health::LinuxProbe};
+use storage_linux::{LinuxHostError, health::LinuxProbe};
 use thiserror::Error;
 use tokio::sync::{Notify, mpsc, oneshot};
 
@@ -29,6 +29,7 @@ use crate::{
     fence::{Fencer, Fences, Tools},
     health::{HealthState, switches, uevents},
     movement::{Movers, movers::News},
+    node_host::open_host,
     preview::{
         dry_run::dry_run,
         serve::{Planner, serve_at},
@@ -44,6 +45,14 @@ use crate::{
 pub enum RunError {
     #[error("set up the rabbit's storage")]
     Storage(#[source] LinuxHostError),
+    #[cfg(feature = "switchtec")]
+    #[error("open the file of --switchtec-record")]
+    SwitchtecRecord(#[source] std::io::Error),
+    #[cfg(not(feature = "switchtec"))]
+    #[error(
+        "this rabbit has PCIe switches (/dev/switchtec0), and this rabbit-agent was built without the feature switchtec: install one with it"
+    )]
+    NoSwitchtec,
     #[error("open the records of mounts")]
     Records(#[source] RecordError),
     #[error("set up the connection to the coordinator")]
@@ -68,7 +77,7 @@ pub async fn run(config: Config) -> Result<End, RunError> {
         return dry_run(config).await;
     }
     let signals = Signals::listen().map_err(RunError::Stop)?;
-    let host = Arc::new(LinuxHost::new(config.storage.clone()).map_err(RunError::Storage)?);
+    let host = Arc::new(open_host(&config)?);
     let client = connect(&config.api).await.map_err(RunError::Client)?;
     let probe = LinuxProbe::new(config.storage.roots.clone(), config.health.ports.clone());
     let probe = probe.with_switches(Arc::clone(&host));

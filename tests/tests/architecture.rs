@@ -118,6 +118,9 @@ fn storage_does_no_io_and_knows_no_kubernetes() -> anyhow::Result<()> {
     }
     let forbidden = [
         "api",
+        "block-devices",
+        "drives",
+        "files",
         "k8s-openapi",
         "kube",
         "libc",
@@ -130,7 +133,6 @@ fn storage_does_no_io_and_knows_no_kubernetes() -> anyhow::Result<()> {
         "sys-mount",
         "tokio",
         "tonic",
-        "trees",
     ];
     let found: Vec<_> = forbidden.iter().filter(|name| dependencies.contains(**name)).collect();
     ensure!(found.is_empty(), "storage depends on {found:?}");

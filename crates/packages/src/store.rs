@@ -12,7 +12,7 @@
 use std::{
     fmt, fs,
     fs::{DirBuilder, File},
-    io::{self, ErrorKind, Write},
+    io,
     os::unix::fs::{DirBuilderExt, PermissionsExt},
     path::{Path, PathBuf},
 };
@@ -130,13 +130,7 @@ impl Store {
         };
         let marker = serde_json::to_vec(&marker).expect("texts and numbers are JSON");
         let path = from.join(MARKER);
-        let write = || {
-            let mut file = File::create(&path)?;
-            file.write_all(&marker)?;
-            file.sync_all()
-        };
-        name_path(&path, write())?;
-        sync(&from)?;
+        name_path(&path, files::write_durably(&path, &marker))?;
         let _names = self.names.lock();
         if self.users(&key)?.is_empty() {
             return remove_tree(&from);
@@ -201,10 +195,8 @@ impl Store {
 
     fn marks(&self) -> Result<Vec<(Key, Uuid)>, StoreError> {
         let path = self.directory.join(USES);
-        let entries = match fs::read_dir(&path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            entries => name_path(&path, entries)?,
-        };
+        let entries = name_path(&path, files::none_if_absent(fs::read_dir(&path)))?;
+        let Some(entries) = entries else { return Ok(Vec::new()) };
         let mut marks = Vec::new();
         for entry in entries {
             let name = name_path(&path, entry)?.file_name();
@@ -235,14 +227,11 @@ fn mark_name(key: &Key, uid: Uuid) -> String {
 }
 
 fn remove_tree(path: &Path) -> Result<(), StoreError> {
-    match trees::remove(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        done => name_path(path, done),
-    }
+    name_path(path, files::none_if_absent(files::remove_tree(path)).map(drop))
 }
 
 fn sync(directory: &Path) -> Result<(), StoreError> {
-    name_path(directory, File::open(directory).and_then(|file| file.sync_all()))
+    name_path(directory, files::sync_directory(directory))
 }
 
 fn name_path<T>(path: &Path, done: io::Result<T>) -> Result<T, StoreError> {

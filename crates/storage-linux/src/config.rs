@@ -45,8 +45,6 @@ pub enum DriveConfig {
         node: NodeName,
         /// Parts of the model numbers of the drives that Warren may use; empty means all drives.
         models: Vec<String>,
-        /// File that records every exchange with PCIe switches; `None` for no record.
-        record: Option<PathBuf>,
     },
     /// Namespaces of NVMe drives that another node manages: a compute.
     NvmeNamespaces,

@@ -8,7 +8,7 @@ use std::{
 use process::{Cmd, hung::lock_spaces};
 use storage::host::StepError;
 
-use super::busy::pause_for;
+use block_devices::busy::pause_for;
 
 /// Interval between checks whether the node has left a lock space: lvmlockd answers before the node has left.
 const LEFT_EVERY: Duration = Duration::from_millis(50);

@@ -10,7 +10,7 @@ use storage::{
     observed::{Holders, Use, VolumeDevice},
 };
 
-use super::{busy::pause_for, exclusive, holders, mount_table};
+use block_devices::{busy::pause_for, exclusive, holders, mount_table};
 
 /// Pauses between the checks of a raw device: other programs may open the device for a moment.
 const LOOKS: [Duration; 3] =

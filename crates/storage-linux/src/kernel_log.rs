@@ -8,7 +8,7 @@ use std::{
     path::Path,
 };
 
-use super::mount_table::number;
+use block_devices::mount_table::number;
 
 /// Maximum bytes of a record (`PRINTK_MESSAGE_MAX`); each read returns one record.
 const RECORD: usize = 8192;

@@ -23,17 +23,10 @@
 //! The caller runs as root, in the mount namespace whose mounts it means to change, and on a thread that may block.
 
 mod apply;
-mod busy;
-mod call;
 mod config;
 mod directory_entry;
 mod dlm;
-mod drives;
-mod durable;
-mod exclusive;
-mod found;
 pub mod health;
-mod holders;
 mod in_use;
 mod kernel_log;
 mod lvm;
@@ -42,12 +35,11 @@ mod mount;
 mod mount_line;
 mod mount_point;
 mod mount_refusal;
-mod mount_table;
+mod mounted;
 mod observer;
 mod records;
 mod root_file;
 mod signature;
-mod sysfs;
 mod tree;
 mod unfinished;
 mod zpool;
@@ -58,8 +50,9 @@ use std::{
     sync::Arc,
 };
 
+pub use block_devices::mount_table::{devices_beneath, kind_at};
 pub use config::{DriveConfig, LinuxConfig, LustreUnmount};
-pub use mount_table::{devices_beneath, kind_at};
+use drives::{Drives, FilePool, NvmeConfig, NvmeDrives, ReachedNamespaces, Switches};
 use process::bounded::BoundedCalls;
 use storage::{
     Desired, Host, Observed, Step,
@@ -70,11 +63,7 @@ use storage::{
 };
 use thiserror::Error;
 
-use self::{
-    drives::{Drives, FilePool, NvmeDrives, ReachedNamespaces},
-    mount::Deadlines,
-    records::Records,
-};
+use self::{mount::Deadlines, records::Records};
 
 /// A directory that [`LinuxHost`] needs cannot be created or opened.
 #[derive(Debug, Error)]
@@ -103,9 +92,23 @@ struct Node {
 }
 
 impl LinuxHost {
-    /// Creates a host with this configuration. If the configuration asks for simulated drives in files, also creates
-    /// the directory of these files unless it exists.
+    /// Creates a host with this configuration, whose drives are on its own PCI bus. If the configuration asks for
+    /// simulated drives in files, also creates the directory of these files unless it exists.
+    ///
+    /// # Errors
+    /// When a directory of the agent's records cannot be created or read.
     pub fn new(config: LinuxConfig) -> Result<Self, LinuxHostError> {
+        Self::with_switches(config, None)
+    }
+
+    /// Creates a host like [`Self::new`], whose drives may be behind `switches`.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn with_switches(
+        config: LinuxConfig,
+        switches: Option<Arc<dyn Switches>>,
+    ) -> Result<Self, LinuxHostError> {
         let failed = |what, path: &Path| {
             let path = path.to_owned();
             move |source| LinuxHostError { what, path, source }
@@ -114,12 +117,20 @@ impl LinuxHost {
             Records::open(&config.state).map_err(failed("the hook records", &config.state))?;
         let shares_kernel = matches!(config.drives, DriveConfig::File { .. });
         let drives: Box<dyn Drives> = match config.drives {
-            DriveConfig::NvmeNamespaces => Box::new(ReachedNamespaces::new()),
-            DriveConfig::Nvme { node, models, record } => {
-                let (look, change) = (config.mount_deadline, config.command_deadline);
-                let record = record.as_deref();
-                let opened = NvmeDrives::open(&config.state, node, models, record, look, change);
-                Box::new(opened.map_err(failed("the ledgers of drives", &config.state))?)
+            DriveConfig::NvmeNamespaces => Box::new(ReachedNamespaces::default()),
+            DriveConfig::Nvme { node, models } => {
+                let ledgers = config.state.join("drives");
+                let nvme = NvmeConfig {
+                    node,
+                    models,
+                    switches,
+                    ledgers: ledgers.clone(),
+                    sysfs: PathBuf::from("/sys"),
+                    look: config.mount_deadline,
+                    change: config.command_deadline,
+                };
+                let opened = NvmeDrives::open(nvme);
+                Box::new(opened.map_err(failed("the ledgers of drives", &ledgers))?)
             }
             DriveConfig::File { pool, node, drives, drive_capacity } => Box::new(
                 FilePool::open(&pool, node, drives, drive_capacity, config.mount_deadline)

@@ -21,7 +21,7 @@ use storage::{
     step::VolumeAction,
 };
 
-use super::busy::pause_for;
+use block_devices::busy::pause_for;
 
 /// Interval between checks whether udev has created a device node.
 const NODE_EVERY: Duration = Duration::from_millis(20);

@@ -13,7 +13,8 @@ use storage::{
     },
 };
 
-use super::{drives::is_gone, sysfs::number};
+use block_devices::number;
+use drives::nvme::is_gone;
 
 const BLOCK: &str = "/sys/block";
 

@@ -7,6 +7,11 @@ use std::{
     time::Duration,
 };
 
+use block_devices::{
+    busy::{is_busy, retry_while_busy},
+    call, holders,
+    mount_table::{self, Entry},
+};
 use nix::{
     errno::Errno,
     fcntl::AtFlags,
@@ -22,16 +27,12 @@ use storage::{
 use sys_mount::{Mount, UnmountFlags};
 
 use super::{
-    busy::{is_busy, retry_while_busy},
-    call,
     config::LustreUnmount,
     directory_entry::{DirectoryEntry, Leaf, Walk, fd_path, walk},
-    holders,
     kernel_log::KernelLog,
     mount_line::{Way, is_plain_unmount, way},
     mount_point::entry_of,
     mount_refusal::explain,
-    mount_table::{self, Entry},
 };
 
 /// The deadline of each kind of call.

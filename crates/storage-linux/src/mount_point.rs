@@ -2,6 +2,8 @@
 
 use std::{io, iter};
 
+use block_devices::mount_table;
+use drives::Drives;
 use nix::errno::Errno;
 use storage::{
     desired::MountPoint,
@@ -11,8 +13,7 @@ use storage::{
 
 use super::{
     directory_entry::{DirectoryEntry, Walk, walk, walk_making},
-    drives::Drives,
-    mount_table,
+    mounted,
 };
 
 pub(super) fn observe(target: &MountPoint, drives: &dyn Drives) -> io::Result<TargetState> {
@@ -35,9 +36,9 @@ pub(super) fn observe(target: &MountPoint, drives: &dyn Drives) -> io::Result<Ta
     for entry in mount_table::at(&root.join(target.below()))? {
         match top {
             Some((id, bound)) if id == entry.id => {
-                state.mounted = Some(mount_table::describe(&entry, bound, drives));
+                state.mounted = Some(mounted::describe(&entry, bound, drives));
             }
-            _ => state.beneath.push(mount_table::describe_covered(&entry, drives)),
+            _ => state.beneath.push(mounted::describe_covered(&entry, drives)),
         }
     }
     Ok(state)

@@ -17,8 +17,8 @@ use storage::{
 };
 
 use super::{
-    Node, dlm, in_use, lvm, mapped, mount_point, mount_table, root_file, signature, tree,
-    unfinished, zpool,
+    Node, dlm, in_use, lvm, mapped, mount_point, mounted, root_file, signature, tree, unfinished,
+    zpool,
 };
 
 impl Observer for Node {
@@ -106,7 +106,7 @@ impl Observer for Node {
     }
 
     fn mounts(&self) -> Result<Vec<(MountPoint, MountedThing)>, ObserveError> {
-        mount_table::beneath(&self.roots, &*self.drives)
+        mounted::beneath(&self.roots, &*self.drives)
             .map_err(|source| read(&"/proc/self/mountinfo", source))
     }
 

@@ -13,7 +13,7 @@ use std::{
 
 use storage::desired::{HookId, HookScope};
 
-use super::{durable, found::none_if_absent};
+use files::none_if_absent;
 
 /// The directory of records.
 #[derive(Debug)]
@@ -36,23 +36,23 @@ impl Records {
 
     pub(super) fn open_scope(&self, scope: &HookScope) -> io::Result<()> {
         fs::create_dir_all(self.scope(scope))?;
-        durable::sync(&self.0)
+        files::sync_directory(&self.0)
     }
 
     pub(super) fn put(&self, id: &HookId) -> io::Result<()> {
         self.open_scope(&id.scope)?;
         File::create(self.record(id))?.sync_all()?;
-        durable::sync(&self.scope(&id.scope))
+        files::sync_directory(&self.scope(&id.scope))
     }
 
     /// Removes all records of the scope at once, by one rename. If the records were removed one by one, then after a
     /// crash in between some hooks would run again and others would not.
     pub(super) fn forget(&self, scope: &HookScope) -> io::Result<()> {
         let renamed = self.0.join(format!(".{}", scope.as_str()));
-        none_if_absent(trees::remove(&renamed))?;
+        none_if_absent(files::remove_tree(&renamed))?;
         none_if_absent(fs::rename(self.scope(scope), &renamed))?;
-        durable::sync(&self.0)?;
-        none_if_absent(trees::remove(&renamed)).map(drop)
+        files::sync_directory(&self.0)?;
+        none_if_absent(files::remove_tree(&renamed)).map(drop)
     }
 
     fn scope(&self, scope: &HookScope) -> PathBuf {

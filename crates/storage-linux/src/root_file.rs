@@ -11,6 +11,7 @@ use std::{
     time::Duration,
 };
 
+use block_devices::call;
 use nix::{
     errno::Errno,
     fcntl::{OFlag, OpenHow, ResolveFlag, openat, openat2, renameat},
@@ -22,7 +23,6 @@ use storage::{
     host::StepError,
 };
 
-use super::call;
 use super::directory_entry::{DirectoryEntry, Leaf, Walk, walk};
 
 /// Maximum bytes of the file; Warren never writes more.

@@ -19,7 +19,7 @@ use storage::{
 };
 use uuid::Uuid;
 
-use super::{exclusive, mount_table};
+use block_devices::{exclusive, mount_table};
 
 /// A superblock's type and UUID.
 struct Superblock {

@@ -24,7 +24,7 @@ use storage::{
 };
 
 use self::status::{Leaf, Status, read_found, read_status};
-use super::mount_table;
+use block_devices::mount_table;
 
 /// Directory in sysfs that exists when the kernel has ZFS.
 const MODULE: &str = "/sys/module/zfs";

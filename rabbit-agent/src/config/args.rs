@@ -117,6 +117,7 @@ pub struct Args {
     pub drive_models: Vec<String>,
     /// Append all messages to and from the PCIe switches to this file. It has serial numbers, but no data of the drives.
     /// Support of Switchtec switches is experimental: it was never tried on one
+    #[cfg(feature = "switchtec")]
     #[arg(
         long,
         env = "WARREN_SWITCHTEC_RECORD",

@@ -52,6 +52,8 @@ impl Args {
             api: self.api,
             coordinator,
             health: self.health.check().map_err(ConfigError::TwoLinks)?,
+            #[cfg(feature = "switchtec")]
+            switchtec_record: self.switchtec_record,
             storage: LinuxConfig {
                 drives,
                 roots: every_root,
@@ -80,11 +82,8 @@ impl Args {
             if self.drive_models.iter().any(|model| model.trim().is_empty()) {
                 return Err(ConfigError::EmptyModel);
             }
-            return Ok(DriveConfig::Nvme {
-                node: node.clone(),
-                models: self.drive_models.clone(),
-                record: self.switchtec_record.clone(),
-            });
+            let (node, models) = (node.clone(), self.drive_models.clone());
+            return Ok(DriveConfig::Nvme { node, models });
         };
         let drive_capacity = self.file_drive_capacity.as_u64();
         if drive_capacity == 0 {

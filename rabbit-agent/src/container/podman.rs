@@ -145,7 +145,7 @@ impl Host for PodmanHost {
             }
             Step::RemoveVolumes(pod) => {
                 let path = self.volumes_of(*pod);
-                with_path(&path, trees::remove(&path))
+                with_path(&path, ::files::remove_tree(&path))
             }
             Step::Connect(network) => self.connect(network),
             Step::MakePod(pod) => {
@@ -164,7 +164,7 @@ impl Host for PodmanHost {
             }
             Step::RemoveFiles(uid) => {
                 let path = self.object_directory(*uid);
-                with_path(&path, trees::remove(&path))
+                with_path(&path, ::files::remove_tree(&path))
             }
         }
     }

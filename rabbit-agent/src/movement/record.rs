@@ -107,7 +107,7 @@ impl MovementRecord {
     /// # Errors
     /// When the directory cannot be removed completely.
     pub fn remove(&self) -> io::Result<()> {
-        match trees::remove(&self.directory) {
+        match files::remove_tree(&self.directory) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             removed => removed,
         }

@@ -16,7 +16,6 @@ use kube::Client;
 use packages::JobPackages;
 use proto::v1::ObjectPlan;
 use storage::{Converger, Desired, Host};
-use storage_linux::LinuxHost;
 use tokio::sync::Notify;
 
 use super::{Planned, Snapshot, cost::DataOwner, plan_unit};
@@ -28,6 +27,7 @@ use crate::{
     equipment::Equipment,
     fence::read_fences,
     movement::Movers,
+    node_host::open_host,
     run::RunError,
     watch::watch_all,
 };
@@ -36,7 +36,7 @@ use crate::{
 pub async fn dry_run(config: Config) -> Result<End, RunError> {
     let signals = Signals::listen().map_err(RunError::Stop)?;
     let client = connect(&config.api).await.map_err(RunError::Client)?;
-    let host = LinuxHost::new(config.storage.clone()).map_err(RunError::Storage)?;
+    let host = open_host(&config)?;
     let records = MountRecords::peek(&config.storage.state).map_err(RunError::Records)?;
     let printed = async {
         let plans = plans_after_start(config.rabbit, client, Arc::new(host), records).await;

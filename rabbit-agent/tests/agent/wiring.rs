@@ -86,6 +86,8 @@ async fn the_coordinator_receives_health_and_may_end_the_agent() {
             lustre_unmount: LustreUnmount::default(),
         },
         health: rabbit_agent::health::args::HealthConfig::default(),
+        #[cfg(feature = "switchtec")]
+        switchtec_record: None,
         dry_run: false,
         listen: Some(at("agent.sock")),
         probes: None,

@@ -60,7 +60,7 @@ impl Disk {
         let seconds = begun.elapsed().as_secs_f64();
         let name = source.file_name().context("a source has a name")?;
         ensure!(target.join(name).exists(), "{} copied nothing", contender.name());
-        trees::remove(&target).context("remove the copy")?;
+        files::remove_tree(&target).context("remove the copy")?;
         Ok((seconds, resident))
     }
 }
@@ -90,7 +90,9 @@ pub fn measure(directory: &Path) -> anyhow::Result<Vec<Row>> {
             print(&of_source);
             rows.extend(of_source);
         }
-        trees::remove(&path).or_else(|_| fs::remove_file(&path)).context("remove the source")?;
+        files::remove_tree(&path)
+            .or_else(|_| fs::remove_file(&path))
+            .context("remove the source")?;
     }
     Ok(rows)
 }

@@ -103,7 +103,7 @@ fn allocation(index: u32) -> anyhow::Result<Allocation> {
 }
 
 fn host() -> anyhow::Result<LinuxHost> {
-    let drives = DriveConfig::Nvme { node: "rabbit".parse()?, models: Vec::new(), record: None };
+    let drives = DriveConfig::Nvme { node: "rabbit".parse()?, models: Vec::new() };
     Ok(LinuxHost::new(LinuxConfig {
         drives,
         roots: AllowedRoots::new([Path::new("/mnt/nnf").to_owned()])?,

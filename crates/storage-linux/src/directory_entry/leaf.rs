@@ -9,7 +9,7 @@ use nix::sys::stat::{Mode, SFlag};
 use rustix::fs::{AtFlags, StatxAttributes, StatxFlags, statx};
 use storage::{desired::Owner, observed::DeviceNumber};
 
-use crate::mount_table;
+use block_devices::mount_table;
 
 /// The file, directory, device or root of a mount at an entry.
 #[derive(Debug)]

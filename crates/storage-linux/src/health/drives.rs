@@ -18,7 +18,7 @@ use storage::{
 };
 
 use super::pci;
-use crate::drives::{ControllerNode, Sysfs, attribute};
+use drives::nvme::{ControllerNode, Sysfs, attribute};
 
 const DRIVES: &str = "drives in /sys/class/nvme";
 const BLOCKS: &str = "namespaces in /sys/class/block";

@@ -14,6 +14,8 @@ use std::{
     thread,
 };
 
+use block_devices::mount_table::{self, Options};
+use drives::nvme::attribute;
 use process::bounded::BoundedCalls;
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use storage::{
@@ -21,11 +23,6 @@ use storage::{
     desired::AllowedRoots,
     health::{Answer, FileSystemFacts},
     observed::DeviceNumber,
-};
-
-use crate::{
-    drives::attribute,
-    mount_table::{self, Options},
 };
 
 /// Types of the file systems that Warren makes or mounts; mounts of other types are not checked.

@@ -4,7 +4,7 @@ use std::{io, path::Path};
 
 use storage::health::{Link, LinkErrors, LinkRate};
 
-use crate::drives::attribute;
+use drives::nvme::attribute;
 
 /// Reads an attribute. Tests pass a function that returns kernel errors which no file can cause.
 type Read<'a> = &'a dyn Fn(&Path, &str) -> io::Result<Option<String>>;

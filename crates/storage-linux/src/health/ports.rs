@@ -10,7 +10,7 @@ use storage::health::Link;
 use thiserror::Error;
 
 use super::pci;
-use crate::drives::attribute;
+use drives::nvme::attribute;
 
 /// The PCI slot or function behind which a compute is plugged in.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -20,7 +20,7 @@ use zerocopy::{
     little_endian::{U32, U64},
 };
 
-use crate::exclusive;
+use block_devices::exclusive;
 
 const SECTOR: usize = 512;
 

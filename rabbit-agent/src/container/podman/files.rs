@@ -83,7 +83,7 @@ fn create_with_files(
 pub(super) fn remove(directory: &Path) -> Result<(), HostError> {
     let old = unused_temporary(directory)?;
     with_path(directory, fs::rename(directory, &old))?;
-    with_path(&old, trees::remove(&old))
+    with_path(&old, files::remove_tree(&old))
 }
 
 /// Returns a path beside `directory` at which the directory can be built or removed. First removes leftovers of a
@@ -91,7 +91,7 @@ pub(super) fn remove(directory: &Path) -> Result<(), HostError> {
 fn unused_temporary(directory: &Path) -> Result<PathBuf, HostError> {
     let path = directory.with_extension("unfinished");
     if path.exists() {
-        with_path(&path, trees::remove(&path))?;
+        with_path(&path, files::remove_tree(&path))?;
     }
     Ok(path)
 }

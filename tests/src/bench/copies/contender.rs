@@ -136,7 +136,7 @@ fn move_data(state: &Path, source: &Path, target: &Path) -> anyhow::Result<Copie
                 bail!("datamover: {ended:?}");
             }
             // The next copy is another movement.
-            trees::remove(state).context("remove the journal")?;
+            files::remove_tree(state).context("remove the journal")?;
             std::fs::create_dir(state).context("make the state directory")?;
             return Ok(copied);
         }
