@@ -3,6 +3,7 @@
 pub mod agent;
 pub mod copies;
 pub mod life;
+pub mod looks;
 pub mod noise;
 pub mod row;
 pub mod slurm;
@@ -41,7 +42,7 @@ const NOISE: Duration = Duration::from_secs(60);
 /// Runs every measurement beneath `directory` and prints the table. The first of `words` may select one part: `noise`,
 /// with its length in seconds; `direct`, mounts with the server (`WARREN_KUBE`) and the link (`WARREN_TEST_LINK`) that
 /// the environment names; `workflows`, the engine; `containers`, the engine's work for containers; `slurm`, the start
-/// of Slurm jobs; `copies`, copies of data.
+/// of Slurm jobs; `copies`, copies of data; `looks`, observations of a rabbit.
 pub async fn run(directory: &Path, words: &[String]) -> ExitCode {
     match measure(directory, words).await {
         Ok(rows) => {
@@ -75,6 +76,8 @@ enum Part {
     Slurm,
     /// Copies of data, beside other programs.
     Copies,
+    /// Observations of a rabbit's drives and allocations.
+    Looks,
 }
 
 impl Part {
@@ -95,8 +98,9 @@ impl Part {
             }
             [part] if part == "slurm" => Ok(Self::Slurm),
             [part] if part == "copies" => Ok(Self::Copies),
+            [part] if part == "looks" => Ok(Self::Looks),
             _ => bail!(
-                "usage: bench [noise [SECONDS] | direct | workflows | containers [COMPUTES [RABBITS]] | slurm | copies]"
+                "usage: bench [noise [SECONDS] | direct | workflows | containers [COMPUTES [RABBITS]] | slurm | copies | looks]"
             ),
         }
     }
@@ -108,8 +112,9 @@ async fn measure(directory: &Path, words: &[String]) -> anyhow::Result<Vec<Row>>
         return slurm::starts(JOBS);
     }
     clear(directory).context("delete the files that an earlier run left")?;
-    if part == Part::Copies {
-        let rows = copies::measure(directory)?;
+    if matches!(part, Part::Copies | Part::Looks) {
+        let measure = if part == Part::Copies { copies::measure } else { looks::measure };
+        let rows = measure(directory)?;
         clear(directory)?;
         return Ok(rows);
     }
@@ -144,6 +149,8 @@ async fn measure(directory: &Path, words: &[String]) -> anyhow::Result<Vec<Row>>
     drop(run);
     clear(directory)?;
     if part == Part::Whole {
+        rows.extend(looks::measure(directory)?);
+        clear(directory)?;
         rows.extend(copies::measure(directory)?);
         clear(directory)?;
         rows.extend(slurm::starts(JOBS)?);
@@ -155,7 +162,9 @@ async fn measure_mounts(run: &mut Run<Silent>, part: Part) -> anyhow::Result<Vec
     say(&format!("carving {AT_ONCE} file systems"));
     let lives = Lives::carve(run, AT_ONCE).await?;
     Ok(match part {
-        Part::Workflows | Part::Containers(..) | Part::Slurm | Part::Copies => Vec::new(),
+        Part::Workflows | Part::Containers(..) | Part::Slurm | Part::Copies | Part::Looks => {
+            Vec::new()
+        }
         Part::Direct => in_turn(&lives).await?,
         Part::Noise(duration) => {
             lives.at_once().await?;

@@ -1,6 +1,7 @@
 //! Makes and deletes allocations on the NVMe drives of this computer, for guests of the lab. `carve allocate FIRST
 //! COUNT` spreads each of COUNT allocations over all drives, `carve allocate-on-one FIRST COUNT` puts each on a single
-//! drive, and `carve release FIRST COUNT` deletes them. With a third number, STEPS, the program kills itself at the end
+//! drive, and `carve release FIRST COUNT` deletes them. `carve look 0 COUNT` observes the drives COUNT times. The program
+//! prints the seconds that this took, the number of steps, and the seconds of processor time. With a third number, STEPS, the program kills itself at the end
 //! of the step that began as number STEPS.
 
 use std::{
@@ -15,7 +16,11 @@ use std::{
 
 use anyhow::Context;
 use nix::{
-    sys::signal::{Signal, kill},
+    sys::{
+        resource::{UsageWho, getrusage},
+        signal::{Signal, kill},
+        time::TimeVal,
+    },
     unistd::Pid,
 };
 use storage::{
@@ -71,13 +76,18 @@ fn carve(words: &[String]) -> anyhow::Result<()> {
     let number = |place: usize| words.get(place).map(|word| word.parse::<usize>()).transpose();
     let (first, count, last) = (number(1)?, number(2)?, number(3)?);
     let (first, count) = (first.context("FIRST")?, count.context("COUNT")?);
+    if words.first().is_some_and(|word| word == "look") {
+        return look(count);
+    }
     let desire: fn(Allocation) -> Desired = match words.first().map(String::as_str) {
         Some("allocate") => Desired::Allocated,
         Some("allocate-on-one") => {
             |allocation| Desired::Allocated(Allocation { spread: Spread::ONE, ..allocation })
         }
         Some("release") => |allocation| Desired::Released(allocation.id),
-        _ => anyhow::bail!("usage: carve allocate|allocate-on-one|release FIRST COUNT [STEPS]"),
+        _ => {
+            anyhow::bail!("usage: carve allocate|allocate-on-one|release|look FIRST COUNT [STEPS]")
+        }
     };
     let all = (first..first + count).map(|index| Ok(desire(allocation(u32::try_from(index)?)?)));
     let desired = all.collect::<anyhow::Result<Vec<_>>>()?;
@@ -86,13 +96,35 @@ fn carve(words: &[String]) -> anyhow::Result<()> {
     // Sets up the virtual functions and observes the drives once before the measurement: neither is part of an
     // allocation.
     converger.converge(&Desired::Inventory)?;
-    let begun = Instant::now();
+    let (begun, busy) = (Instant::now(), processor_time()?);
     let mut steps = 0;
     for outcome in converger.converge_all(&desired) {
         steps += outcome?.steps.len();
     }
-    say(&format!("{} {steps}", begun.elapsed().as_secs_f64()));
+    print_cost(begun, busy, steps)
+}
+
+fn look(count: usize) -> anyhow::Result<()> {
+    let host = host()?;
+    host.observe(&Desired::Inventory)?;
+    let (begun, busy) = (Instant::now(), processor_time()?);
+    for _ in 0..count {
+        host.observe(&Desired::Inventory)?;
+    }
+    print_cost(begun, busy, 0)
+}
+
+fn print_cost(begun: Instant, busy: f64, steps: usize) -> anyhow::Result<()> {
+    let (elapsed, busy) = (begun.elapsed().as_secs_f64(), processor_time()? - busy);
+    say(&format!("{elapsed} {steps} {busy}"));
     Ok(())
+}
+
+/// Returns the seconds of processor time that this process has used.
+fn processor_time() -> anyhow::Result<f64> {
+    let usage = getrusage(UsageWho::RUSAGE_SELF)?;
+    let seconds = |time: TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
+    Ok(seconds(usage.user_time()) + seconds(usage.system_time()))
 }
 
 fn allocation(index: u32) -> anyhow::Result<Allocation> {

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 
 use crate::lab::{Bench, Drive, Guest, Machine, functions::unallocated, machine::GIB, report::say};
 
@@ -20,6 +20,9 @@ const DRIVES: usize = 16;
 /// for drives from computing.
 const LATENCY: u32 = 250;
 
+/// Number of looks that are timed.
+const LOOKS: u32 = 10;
+
 /// Number of steps to make an allocation, and to delete it: on each drive a namespace is made and attached,
 /// or detached and deleted.
 const STEPS: usize = 2 * DRIVES;
@@ -32,10 +35,11 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
     let empty = unallocated(&mut guest, 0..DRIVES)?;
     ensure!(empty == vec![2 * GIB; DRIVES], "bytes that drives have before: {empty:?}");
 
-    let (single, steps) = carve(&mut guest, "allocate-on-one 0 1")?;
+    let Carved { seconds: single, steps, busy: busy_on_one } =
+        carve(&mut guest, "allocate-on-one 0 1")?;
     ensure!(steps == 2, "an allocation on one drive took {steps} steps");
     carve(&mut guest, "release 0 1")?;
-    let (one, steps) = carve(&mut guest, "allocate 0 1")?;
+    let Carved { seconds: one, steps, busy } = carve(&mut guest, "allocate 0 1")?;
     ensure!(steps == STEPS, "one allocation took {steps} steps");
     let share = GIB / 16;
     ensure!(
@@ -43,12 +47,21 @@ fn run(bench: &Bench) -> anyhow::Result<()> {
         "the allocation is not spread evenly"
     );
     carve(&mut guest, "release 0 1")?;
-    let (sixteen, steps) = carve(&mut guest, "allocate 0 16")?;
+    let Carved { seconds: sixteen, steps, .. } = carve(&mut guest, "allocate 0 16")?;
     ensure!(steps == 16 * STEPS, "sixteen allocations took {steps} steps");
     let left = unallocated(&mut guest, 0..DRIVES)?;
     ensure!(left == vec![2 * GIB - 16 * share; DRIVES], "bytes that drives have left: {left:?}");
+    let looks = carve(&mut guest, &format!("look 0 {LOOKS}"))?;
+    let calls = calls_of_a_look(&mut guest)?;
     carve(&mut guest, "release 0 16")?;
     ensure!(unallocated(&mut guest, 0..DRIVES)? == empty, "not all bytes are free again");
+    say(&format!(
+        "   a look at {DRIVES} drives with 256 namespaces: {:.1} a second, {calls} system calls",
+        f64::from(LOOKS) / looks.seconds
+    ));
+    say(&format!(
+        "   processor time of the carver: {busy_on_one:.2} s on one drive, {busy:.2} s over {DRIVES}"
+    ));
     say(&format!(
         "   each step takes a drive {LATENCY} ms. One allocation on one drive: {single:.2} s; over {DRIVES}: {one:.2} s, {:.1} times that; \
          sixteen over {DRIVES}: {sixteen:.2} s, {:.1} times one over {DRIVES}",
@@ -74,10 +87,30 @@ fn deaths(guest: &mut Guest, empty: &[u64]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Makes or deletes an allocation; returns the seconds and the number of steps.
-fn carve(guest: &mut Guest, what: &str) -> anyhow::Result<(f64, usize)> {
+/// What the carver printed.
+struct Carved {
+    seconds: f64,
+    steps: usize,
+    /// Seconds of processor time.
+    busy: f64,
+}
+
+/// Makes or deletes allocations, or looks at the drives.
+fn carve(guest: &mut Guest, what: &str) -> anyhow::Result<Carved> {
     let output = guest.run(&format!("/programs/carve {what}"), STEP)?;
-    let numbers =
-        output.trim().split_once(' ').with_context(|| format!("carve printed {output:?}"))?;
-    Ok((numbers.0.parse()?, numbers.1.parse()?))
+    let words: Vec<_> = output.split_whitespace().collect();
+    let [seconds, steps, busy] = words[..] else { bail!("carve printed {output:?}") };
+    Ok(Carved { seconds: seconds.parse()?, steps: steps.parse()?, busy: busy.parse()? })
+}
+
+/// Counts the system calls of the carver's process; those of its start and end are left out.
+fn calls_of_a_look(guest: &mut Guest) -> anyhow::Result<usize> {
+    let mut count = |looks: u32| -> anyhow::Result<usize> {
+        let traced = format!(
+            "strace -f -qq -o /tmp/trace /programs/carve look 0 {looks} >/dev/null; grep -c '(' /tmp/trace"
+        );
+        Ok(guest.run(&traced, STEP)?.trim().parse()?)
+    };
+    let (few, more) = (count(1)?, count(2)?);
+    Ok(more - few)
 }
