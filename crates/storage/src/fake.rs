@@ -228,6 +228,11 @@ impl FakeHost {
         self.drives().swap(slot);
     }
 
+    /// Ends the synchronisation of every RAID.
+    pub fn synchronise(&self) {
+        self.lvm().synchronise();
+    }
+
     /// Removes all records from the ledgers; the drives keep their contents.
     pub fn lose_records(&self) {
         self.drives().lose_records();

@@ -2,6 +2,7 @@
 //! and that foreign objects do not change.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod raids;
 mod wishes;
 
 use std::{

@@ -9,7 +9,7 @@ use storage::{
         Access, Allocation, AllocationId, AllowedRoots, Dataset, Endpoint, FileSystem,
         FileSystemId, FileSystemKind, Hook, HookId, HookPoint, HookScope, IndexLink, IndexTree,
         LustreTarget, LvmLines, Mount, MountPoint, MountSource, NamespaceId, ObjectUid, Owner,
-        Spread, TargetLines, Volume, VolumeLayer,
+        Reported, Spread, TargetLines, Volume, VolumeLayer,
     },
     fake::{FakeHost, Fault},
     observed::NamespaceOwner,
@@ -91,6 +91,40 @@ fn namespaces(host: &FakeHost, index: u32) -> Vec<NamespaceId> {
     found.map(|namespace| namespace.id).collect()
 }
 
+/// The index of the RAID's allocation.
+const RAID: u32 = TARGET + 1;
+
+pub(crate) fn raid_allocation() -> Allocation {
+    let allocation = allocation(RAID, 0);
+    Allocation { spread: Spread::new(4, 4).unwrap(), ..allocation }
+}
+
+/// Returns the namespaces of the RAID, as the status of the allocation's object reports them.
+pub(crate) fn raid_namespaces(host: &FakeHost) -> Vec<Reported> {
+    let observed = host.observe(&Desired::Inventory).unwrap();
+    let ours = observed.namespaces.into_iter();
+    let ours =
+        ours.filter(|namespace| namespace.owner == NamespaceOwner::Ours(raid_allocation().id));
+    ours.map(|namespace| Reported { id: namespace.id, size: namespace.size, contested: false })
+        .collect()
+}
+
+/// Returns the file system on a RAID that survives the loss of one of its four drives.
+pub(crate) fn raid(host: &FakeHost) -> FileSystem {
+    let fs = file_system(host, RAID);
+    let Some(lines) = layer(1).lines().cloned() else { unreachable!("every second layer is LVM") };
+    let lines = LvmLines {
+        lv_create: command("--type raid5 -n $LV_NAME $VG_NAME"),
+        vg_extend: command("$VG_NAME $DEVICE"),
+        vg_reduce: command("--removemissing $VG_NAME"),
+        lv_repair: command("$VG_NAME/$LV_NAME"),
+        ..lines
+    };
+    let namespaces = namespaces(host, RAID);
+    let layer = VolumeLayer::Lvm(Box::new(lines));
+    FileSystem { volume: Volume { namespaces, layer, ..fs.volume }, ..fs }
+}
+
 /// Returns the file system that a controller would request on the existing namespaces. An object may also name
 /// namespaces that were deleted.
 pub(crate) fn file_system(host: &FakeHost, index: u32) -> FileSystem {
@@ -123,6 +157,11 @@ pub(crate) fn file_system(host: &FakeHost, index: u32) -> FileSystem {
         mount: command("$DEVICE $MOUNT_PATH"),
         temporary: point(&format!("/mnt/temp/storage-{index}")),
     }
+}
+
+pub(crate) fn raid_mount(host: &FakeHost) -> Mount {
+    let fs = raid(host);
+    Mount { source: MountSource::Volume { volume: fs.volume, id: fs.id }, ..mount(host, RAID) }
 }
 
 pub(crate) fn mount(host: &FakeHost, index: u32) -> Mount {

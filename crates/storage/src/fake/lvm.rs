@@ -1,9 +1,11 @@
 //! Simulates LVM. The metadata is on the devices, so all nodes share it; each node has active volumes and lock spaces
 //! of its own.
 //!
-//! Exit codes and refusals are those of LVM 2.03.16, as observed on virtual machines.
+//! Exit codes and refusals are those of LVM 2.03.16, as observed on virtual machines. The repair of a RAID behaves as in
+//! the lab's scenarios `raid` and `cuts`.
 
 mod commands;
+mod raid;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,8 +15,8 @@ use std::{
 use crate::{
     desired::{FileSystemId, NamespaceId, Volume, mapper_name},
     observed::{
-        Activation, BlockDevice, DeviceNumber, LogicalVolume, LvmReport, LvmState, Mapped, Mapping,
-        Membership, PhysicalVolume, Signature, Unfinished, VolumeGroup, WARRENS,
+        Activation, BlockDevice, DeviceNumber, LvmReport, LvmState, Mapped, Mapping, Membership,
+        PhysicalVolume, Signature, Unfinished, VolumeGroup, WARRENS,
     },
 };
 
@@ -32,6 +34,8 @@ pub(super) struct OnDevices {
 #[derive(Debug, Default)]
 struct Group {
     is_shared: bool,
+    /// The group's physical volumes, as its metadata lists them on every member.
+    members: BTreeSet<NamespaceId>,
     volumes: BTreeMap<String, Logical>,
 }
 
@@ -39,6 +43,10 @@ struct Group {
 struct Logical {
     tags: Vec<String>,
     content: Signature,
+    /// The physical volumes beneath a RAID or a part of a RAID; `None` for a volume that lies on all members.
+    parts: Option<BTreeSet<NamespaceId>>,
+    /// Whether a RAID still rebuilds a part.
+    is_syncing: bool,
 }
 
 /// The active volumes and lock spaces of one node.
@@ -63,27 +71,19 @@ impl OnDevices {
         }
         let names: BTreeSet<_> =
             lvm_report.physical.iter().filter_map(PhysicalVolume::group).collect();
-        lvm_report.groups =
-            names.iter().filter_map(|name| self.describe(name, &lvm_report)).collect();
+        lvm_report.groups = names.iter().filter_map(|name| self.describe(name, devices)).collect();
         lvm_report
     }
 
-    fn describe(&self, name: &str, lvm_report: &LvmReport) -> Option<VolumeGroup> {
+    fn describe(&self, name: &str, devices: &[BlockDevice]) -> Option<VolumeGroup> {
         let group = self.groups.get(name)?;
-        let members =
-            self.physical.values().filter(|physical| physical.group() == Some(name)).count();
-        let is_in = |physical: &&PhysicalVolume| physical.group() == Some(name);
-        let present = lvm_report.physical.iter().filter(is_in).count();
-        let volumes = group.volumes.iter().map(|(name, volume)| LogicalVolume {
-            name: name.clone(),
-            tags: volume.tags.clone(),
-            ..LogicalVolume::default()
-        });
+        let missing = self.missing(name, devices);
+        let volumes = group.volumes.iter().map(|(name, volume)| volume.describe(name, &missing));
         Some(VolumeGroup {
             name: name.to_owned(),
             tags: vec![WARRENS.to_owned()],
             is_shared: group.is_shared,
-            missing: u32::try_from(members - present).unwrap_or(u32::MAX),
+            missing: u32::try_from(missing.len()).unwrap_or(u32::MAX),
             volumes: volumes.collect(),
         })
     }
@@ -93,12 +93,13 @@ impl OnDevices {
         volume: &Volume,
         devices: &[BlockDevice],
         node: &OnNode,
+        is_reached: impl Fn(&NamespaceId) -> bool,
     ) -> LvmState {
         let wanted = (volume.group.clone(), volume.logical.clone());
         let active = || Mapped {
             path: PathBuf::from("/dev/mapper").join(volume.mapper_name()),
             number: self.number(&wanted),
-            foreign_devices: self.foreign_devices(&volume.group, devices),
+            foreign_devices: self.foreign_devices(&wanted, devices, is_reached),
             unused_parts: Vec::new(),
         };
         let is_active = node.active.contains(&wanted);
@@ -147,11 +148,17 @@ impl OnDevices {
         node.active.iter().chain(&node.unfinished).map(mapping).collect()
     }
 
-    fn foreign_devices(&self, group: &str, devices: &[BlockDevice]) -> Vec<String> {
+    /// Returns the devices beneath a volume that are not among `devices`. The kernel removes the device of a drive that
+    /// was pulled also from the list of devices beneath a volume.
+    fn foreign_devices(
+        &self,
+        name: &Name,
+        devices: &[BlockDevice],
+        is_reached: impl Fn(&NamespaceId) -> bool,
+    ) -> Vec<String> {
         let is_known = |id: &NamespaceId| devices.iter().any(|device| device.namespace == *id);
-        let members =
-            self.physical.iter().filter(|(_, membership)| membership.group() == Some(group));
-        members.filter(|(id, _)| !is_known(id)).map(|(id, _)| id.to_string()).collect()
+        let beneath = self.members(name).into_iter();
+        beneath.filter(|id| !is_known(id) && is_reached(id)).map(|id| id.to_string()).collect()
     }
 
     pub(super) fn number(&self, name: &Name) -> DeviceNumber {
@@ -167,10 +174,11 @@ impl OnDevices {
             .cloned()
     }
 
-    pub(super) fn members(&self, name: &Name) -> Vec<NamespaceId> {
-        let members =
-            self.physical.iter().filter(|(_, membership)| membership.group() == Some(&name.0));
-        members.map(|(id, _)| id.clone()).collect()
+    /// Returns the physical volumes beneath a volume.
+    pub(super) fn members(&self, name: &Name) -> BTreeSet<NamespaceId> {
+        let Some(group) = self.groups.get(&name.0) else { return BTreeSet::new() };
+        let parts = group.volumes.get(&name.1).and_then(|volume| volume.parts.as_ref());
+        parts.unwrap_or(&group.members).clone()
     }
 
     pub(super) fn signature(&self, name: &Name) -> Signature {

@@ -61,7 +61,10 @@ impl Observer for FakeHost {
 
     fn mapped(&self, volume: &Volume, devices: &[BlockDevice]) -> Result<LvmState, ObserveError> {
         let local = self.local();
-        Ok(self.lvm().state(volume, devices, &local.volumes))
+        let lvm = self.lvm();
+        let drives = self.drives();
+        let is_reached = |id: &NamespaceId| drives.device(id, &self.node).is_some();
+        Ok(lvm.state(volume, devices, &local.volumes, is_reached))
     }
 
     fn unfinished(&self, volume: &Volume) -> Result<Activation, ObserveError> {
@@ -70,7 +73,7 @@ impl Observer for FakeHost {
     }
 
     fn unused_raid_parts(&self, _: &Volume) -> Result<Vec<Unfinished>, ObserveError> {
-        // The simulation has no RAID.
+        // A simulated repair leaves no mappings when it is interrupted, only volumes.
         Ok(Vec::new())
     }
 
@@ -82,6 +85,9 @@ impl Observer for FakeHost {
             for volume in &mut group.volumes {
                 let number = lvm.number(&(group.name.clone(), volume.name.clone()));
                 volume.is_open = local.mounts.iter().any(|mount| mount.thing.device == number);
+                let name = (group.name.clone(), volume.name.clone());
+                // LVM reports the progress of a RAID only while it is active.
+                volume.synced = volume.synced.filter(|_| local.volumes.active.contains(&name));
             }
         }
         Ok(report)

@@ -119,7 +119,8 @@ impl FakeDrives {
     pub(in crate::fake) fn swap(&mut self, slot: u32) {
         let Some(old) = self.in_slot(slot) else { return };
         old.presence = Presence::Replaced;
-        let new = FakeDrive::new(slot, "-new", old.capacity);
-        self.drives.push(new);
+        let capacity = old.capacity;
+        let generation = format!("-new-{}", self.drives.len());
+        self.drives.push(FakeDrive::new(slot, &generation, capacity));
     }
 }

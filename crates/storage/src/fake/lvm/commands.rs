@@ -1,6 +1,6 @@
 //! Simulates the effects and refusals of LVM's commands.
 
-use std::path::Path;
+use std::{collections::BTreeSet, path::Path};
 
 use causes::CommandError;
 
@@ -12,7 +12,7 @@ use crate::{
     step::VolumeAction,
 };
 
-fn refused(action: VolumeAction, on: &str, stderr: &str) -> StepError {
+pub(super) fn refused(action: VolumeAction, on: &str, stderr: &str) -> StepError {
     StepError::Command(CommandError::Failed {
         command: format!("{} {on}", action.command()),
         status: "exit status: 5".to_owned(),
@@ -63,7 +63,9 @@ impl OnDevices {
             VolumeAction::CreateLogical if self.logical(&name).is_some() => {
                 return no("already exists");
             }
-            VolumeAction::CreateLogical => self.create_logical(&name),
+            VolumeAction::CreateLogical => self.create_logical(&name, line),
+            VolumeAction::ExtendGroup => return self.extend_group(on, (devices, line)),
+            VolumeAction::ReduceGroup => return self.reduce_group(on, devices),
             _ if self.logical(&name).is_none() => return no("Failed to find logical volume"),
             VolumeAction::RemoveLogical | VolumeAction::Deactivate if is_mounted => {
                 return no("contains a filesystem in use");
@@ -81,12 +83,11 @@ impl OnDevices {
                 node.active.remove(&name);
             }
             VolumeAction::Tag => self.tag(&name, line),
-            VolumeAction::ExtendGroup
-            | VolumeAction::ReduceGroup
-            | VolumeAction::Repair
-            | VolumeAction::Refresh => {
-                return no("RAID is not modelled");
+            VolumeAction::Refresh => {}
+            VolumeAction::Repair if !node.active.contains(&name) => {
+                return no("must be active to perform this operation");
             }
+            VolumeAction::Repair => return self.repair(&name, devices),
         }
         Ok(())
     }
@@ -120,11 +121,12 @@ impl OnDevices {
     }
 
     fn create_group(&mut self, name: &str, devices: &[BlockDevice], line: &str) {
-        for device in devices {
-            self.physical.insert(device.namespace.clone(), Membership::Of(name.to_owned()));
+        let members: BTreeSet<_> = devices.iter().map(|device| device.namespace.clone()).collect();
+        for id in &members {
+            self.physical.insert(id.clone(), Membership::Of(name.to_owned()));
         }
         let is_shared = line.split_whitespace().any(|word| word == "--shared");
-        let group = Group { is_shared, ..Group::default() };
+        let group = Group { is_shared, members, ..Group::default() };
         self.groups.insert(name.to_owned(), group);
     }
 
@@ -167,6 +169,8 @@ impl OnDevices {
                 }
             }
             VolumeAction::RemoveGroup => self.remove_group(on, &Membership::Marked),
+            VolumeAction::ExtendGroup => self.half_extend(on, devices),
+            VolumeAction::Repair if node.active.contains(&name) => self.half_repair(&name, devices),
             _ => {}
         }
     }
@@ -182,12 +186,19 @@ impl OnDevices {
         Ok(())
     }
 
-    fn create_logical(&mut self, name: &Name) {
+    /// Creates a volume on all members of its group; a RAID if the line asks for one.
+    fn create_logical(&mut self, name: &Name, line: &str) {
         if !self.minors.contains(name) {
             self.minors.push(name.clone());
         }
-        let volume = Logical { tags: Vec::new(), content: Signature::Blank };
         if let Some(group) = self.groups.get_mut(&name.0) {
+            let is_raid = line.contains("--type raid");
+            let volume = Logical {
+                tags: Vec::new(),
+                content: Signature::Blank,
+                parts: is_raid.then(|| group.members.clone()),
+                is_syncing: false,
+            };
             group.volumes.insert(name.1.clone(), volume);
         }
     }
