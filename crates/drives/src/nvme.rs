@@ -39,12 +39,16 @@ use storage::{
     Observed,
     desired::{AllocationId, NamespaceId, NodeName, Nqn},
     host::StepError,
-    observed::NamespaceOwner,
 };
 
 use self::{
-    ledger::Ledger, ledgers::Ledgers, physical::Physical, reach::Reach, shared_look::SharedLook,
-    source::Source, sysfs::BlockNode,
+    ledger::{Ledger, Record},
+    ledgers::Ledgers,
+    physical::Physical,
+    reach::Reach,
+    shared_look::SharedLook,
+    source::Source,
+    sysfs::BlockNode,
 };
 pub use self::{
     physical::{Fault, PhysicalFunction, in_one_line},
@@ -238,8 +242,10 @@ impl Managed {
 
     fn is_recorded_for(&self, block: &BlockNode, made_for: Option<AllocationId>) -> bool {
         let record = self.ledger.record(block.device.namespace.nsid);
-        let matches = |owner: NamespaceOwner| made_for.is_none() || owner.allocation() == made_for;
-        record.is_some_and(|record| block.may_be(&record.nguid) && matches(record.owner()))
+        let is_usable = |record: &Record| {
+            made_for.is_none() || (record.owner().allocation() == made_for && !record.to_zero)
+        };
+        record.is_some_and(|record| block.may_be(&record.nguid) && is_usable(&record))
     }
 }
 

@@ -142,7 +142,7 @@ impl Drives for FilePool {
                 self.claim(id, &owner, *size).map_err(StepError::system("adopt namespace", id))
             }
             // The blocks of a file are gone with the file.
-            Step::EraseNamespace { .. } => Ok(()),
+            Step::ZeroNamespace { .. } | Step::EraseNamespace { .. } => Ok(()),
             Step::DeleteNamespace { id, allocation } => self.remove(id, *allocation),
             Step::Attach { id, node, .. } => {
                 self.grant(id, node).map_err(StepError::system("attach namespace", id))

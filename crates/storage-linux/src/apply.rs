@@ -122,6 +122,7 @@ impl Node {
             | Step::AdoptNamespace { .. }
             | Step::ReplaceNamespace { .. }
             | Step::ForgetNamespace { .. }
+            | Step::ZeroNamespace { .. }
             | Step::EraseNamespace { .. }
             | Step::DeleteNamespace { .. }
             | Step::Attach { .. }

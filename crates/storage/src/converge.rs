@@ -87,7 +87,8 @@ impl Progress {
     /// Returns whether this call created part of a new allocation that cannot be completed. Namespaces that existed
     /// before this call may hold data and stay.
     fn must_be_released(&self, error: &ConvergeError) -> bool {
-        let creates = |step: &Step| matches!(step, Step::CreateNamespace { .. });
+        let creates =
+            |step: &Step| matches!(step, Step::CreateNamespace { .. } | Step::ZeroNamespace { .. });
         let in_vain = match error {
             ConvergeError::Rejected(_) | ConvergeError::NotConverging { .. } => {
                 self.done.iter().any(creates)

@@ -208,6 +208,11 @@ impl FakeHost {
         self.drives().set_refusing(slot, refuses);
     }
 
+    /// Makes the drive in this slot return old data from blocks that were never written.
+    pub fn return_old_data(&self, slot: u32) {
+        self.drives().return_old_data(slot);
+    }
+
     /// Takes the virtual functions from the drive in this slot, as a power cycle does.
     pub fn lose_functions(&self, slot: u32) {
         self.drives().lose_functions(slot);

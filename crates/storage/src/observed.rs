@@ -217,6 +217,9 @@ pub struct Namespace {
     /// Whether the namespace must be erased before it is deleted. False if it was erased, and for a namespace in a file,
     /// whose blocks are gone with the file.
     pub needs_erasure: bool,
+    /// Whether the namespace may still hold data of earlier owners: it must be zeroed before a host gets access. False
+    /// on a drive that promises zeroes for blocks that were never written.
+    pub needs_zeroing: bool,
 }
 
 impl Namespace {

@@ -41,6 +41,11 @@ pub enum Step {
         /// Number of namespaces of the allocation, including this namespace.
         members: u16,
     },
+    /// Attach a new namespace to the rabbit, write zeroes to all its blocks, detach it, and record that it is zeroed.
+    ZeroNamespace {
+        id: NamespaceId,
+        allocation: AllocationId,
+    },
     /// Record that a namespace without a record belongs to an allocation.
     AdoptNamespace {
         id: NamespaceId,
@@ -199,6 +204,7 @@ impl Step {
             Self::PrepareDrive { action, .. } => action.kind(),
             Self::Rescan { .. } => "rescan",
             Self::CreateNamespace { .. } => "create-namespace",
+            Self::ZeroNamespace { .. } => "zero-namespace",
             Self::AdoptNamespace { .. } => "adopt-namespace",
             Self::ReplaceNamespace { .. } => "replace-namespace",
             Self::ForgetNamespace { .. } => "forget-namespace",
@@ -252,7 +258,8 @@ impl Step {
     pub fn drive(&self) -> Option<&Nqn> {
         match self {
             Self::PrepareDrive { drive, .. } | Self::CreateNamespace { drive, .. } => Some(drive),
-            Self::AdoptNamespace { id, .. }
+            Self::ZeroNamespace { id, .. }
+            | Self::AdoptNamespace { id, .. }
             | Self::ReplaceNamespace { id, .. }
             | Self::ForgetNamespace { id, .. }
             | Self::EraseNamespace { id, .. }
@@ -269,7 +276,8 @@ impl Step {
         match self {
             Self::PrepareDrive { drive, .. } | Self::CreateNamespace { drive, .. } => drive,
             Self::Rescan { .. } => &"namespaces",
-            Self::EraseNamespace { id, .. }
+            Self::ZeroNamespace { id, .. }
+            | Self::EraseNamespace { id, .. }
             | Self::DeleteNamespace { id, .. }
             | Self::AdoptNamespace { id, .. }
             | Self::ReplaceNamespace { id, .. }

@@ -130,6 +130,7 @@ mod tests {
             size: 4096,
             members: 1,
             needs_erasure: true,
+            needs_zeroing: false,
             access: access.iter().map(|node| host(node)).collect(),
             device: None,
         }

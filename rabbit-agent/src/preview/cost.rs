@@ -93,6 +93,7 @@ pub fn with_cost(step: &Step, stake: Stake<'_>) -> String {
 fn cost(step: &Step, Stake { owner, observed, is_removed }: Stake<'_>) -> Option<String> {
     Some(match step {
         Step::EraseNamespace { id, .. } => erasure(id, owner, observed)?,
+        Step::ZeroNamespace { id, .. } => zeroing(id, observed)?,
         // Only a namespace in a file is deleted with its data.
         Step::DeleteNamespace { id, .. } if is_in_file(id, observed) => {
             erasure(id, owner, observed)?
@@ -125,6 +126,11 @@ fn is_in_file(id: &NamespaceId, observed: &Observed) -> bool {
     let mut namespaces = observed.namespaces.iter();
     let found = namespaces.find(|namespace| namespace.id == *id);
     observed.pool.is_some() && found.is_some_and(|namespace| !namespace.needs_erasure)
+}
+
+fn zeroing(id: &NamespaceId, observed: &Observed) -> Option<String> {
+    let namespace = observed.namespaces.iter().find(|namespace| namespace.id == *id)?;
+    Some(format!("writes {}, at most 4 h", ByteSize(namespace.size).display().iec()))
 }
 
 fn erasure(id: &NamespaceId, owner: &DataOwner, observed: &Observed) -> Option<String> {

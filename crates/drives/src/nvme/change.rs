@@ -11,14 +11,14 @@ use storage::{
     Observed, Step,
     desired::{AllocationId, Endpoint, NamespaceId, NodeName, Nqn},
     host::{ObserveError, StepError},
-    observed::{BlockDevice, DeviceNumber, PortLink},
+    observed::{BlockDevice, DeviceNumber, NamespaceOwner, PortLink},
     step::DriveAction,
 };
 
 use super::{
     Managed, NvmeDrives,
     admin::ERASE,
-    drive::{Created, DriveError},
+    drive::DriveError,
     ioctl,
     ledger::Wanted,
     physical::{Fault, in_one_line},
@@ -105,12 +105,21 @@ impl NvmeDrives {
     }
 
     /// Zeroes a new namespace on a drive that does not promise to return zeroes for deallocated blocks: the namespace's
-    /// owner must not read the data of earlier owners.
-    fn zero(&self, id: &NamespaceId, size: u64) -> Result<(), StepError> {
+    /// owner must not read the data of earlier owners. Does nothing if the namespace was zeroed already.
+    fn zero(&self, id: &NamespaceId, allocation: AllocationId) -> Result<(), StepError> {
         let (nsid, node) = (id.nsid, self.node.clone());
+        let record = self.drive(&id.subsystem)?.ledger.record(nsid);
+        let ours = NamespaceOwner::Ours(allocation);
+        let Some(record) = record.filter(|record| record.owner() == ours) else {
+            return Err(StepError::Changed(format!("{id} is not recorded for {allocation}")));
+        };
+        if !record.to_zero {
+            return Ok(());
+        }
         self.attach(id, Endpoint::Rabbit, &node)?;
         let device = self.wait_for_device(id)?;
-        exclusive::with("zero", &device.path, ZEROED_WITHIN, |file| ioctl::zero(&file, size))?;
+        let zero = |file| ioctl::zero(&file, record.size);
+        exclusive::with("zero", &device.path, ZEROED_WITHIN, zero)?;
         self.detach(id, &node)?;
         self.change("zero", id, &id.subsystem, move |drive| {
             drive.ledger.record_zeroed(nsid).map_err(DriveError::Ledger)
@@ -187,6 +196,7 @@ impl Drives for NvmeDrives {
             Step::CreateNamespace { allocation, drive, size, members } => {
                 self.create(*allocation, drive, Wanted { size: *size, members: *members })
             }
+            Step::ZeroNamespace { id, allocation } => self.zero(id, *allocation),
             Step::AdoptNamespace { id, allocation, size, members } => {
                 let (nsid, allocation) = (id.nsid, *allocation);
                 let wanted = Wanted { size: *size, members: *members };
@@ -244,18 +254,12 @@ impl NvmeDrives {
         wanted: Wanted,
     ) -> Result<(), StepError> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let created = self.change("create namespace", drive, drive, move |managed| {
-            let created = managed.physical.drive.create(allocation, wanted, now)?;
+        self.change("create namespace", drive, drive, move |managed| {
+            managed.physical.drive.create(allocation, wanted, now)?;
             // If this fails, the next observation finds that the slot is not recorded, and a step records it.
             drop(managed.record_slot());
-            Ok(created)
-        })?;
-        match created {
-            Some(Created { nsid, to_zero: true }) => {
-                self.zero(&NamespaceId { subsystem: drive.clone(), nsid }, wanted.size)
-            }
-            Some(Created { to_zero: false, .. }) | None => Ok(()),
-        }
+            Ok(())
+        })
     }
 
     fn forget(&self, id: &NamespaceId, allocation: AllocationId) -> Result<(), StepError> {

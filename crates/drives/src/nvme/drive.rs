@@ -18,8 +18,8 @@ use storage::{
 };
 use thiserror::Error;
 
+pub(super) use self::contents::Contents;
 use self::format::describe;
-pub(super) use self::{contents::Contents, create::Created};
 use super::{
     admin::{Admin, AdminError},
     hosts::{Controllers, NoController},

@@ -222,6 +222,7 @@ impl NvmeDrives {
             device: None,
             members: record.members,
             needs_erasure: !record.erased,
+            needs_zeroing: record.to_zero,
         });
         inventory.namespaces.extend(recorded);
         self.warn_once(nqn, drive.fault.as_deref().unwrap_or_default());

@@ -19,7 +19,7 @@ use std::{
 };
 
 use parking_lot::{Mutex, MutexGuard};
-pub(super) use record::{Record, SlotAndSerial};
+pub(super) use record::{Creation, Record, SlotAndSerial};
 use storage::{
     desired::{AllocationId, NodeName, Nqn},
     observed::NamespaceOwner,
@@ -98,7 +98,7 @@ impl Ledger {
         allocation: AllocationId,
         found: Found,
         members: u16,
-        whole: bool,
+        creation: Creation,
     ) -> io::Result<()> {
         let owner = Owner::new(allocation);
         self.change(|file| {
@@ -110,7 +110,8 @@ impl Ledger {
                 owner,
                 size: found.size,
                 members,
-                whole,
+                whole: creation != Creation::Partial,
+                to_zero: creation == Creation::ToZero,
                 erased: false,
                 replaced: false,
                 hosts: BTreeMap::new(),
@@ -124,13 +125,13 @@ impl Ledger {
         self.change(|file| file.intents.retain(|intent| intent.owner != owner))
     }
 
-    /// Records that every block of a namespace reads as zero.
+    /// Records that every block of a namespace was zeroed.
     pub(super) fn record_zeroed(&self, nsid: u32) -> io::Result<()> {
         self.change(|file| {
             file.namespaces
                 .iter_mut()
                 .filter(|record| record.nsid == nsid)
-                .for_each(|record| record.whole = true);
+                .for_each(|record| record.to_zero = false);
         })
     }
 
@@ -146,6 +147,11 @@ impl Ledger {
     /// Returns whether the namespace was erased, and has not been attached to a host since.
     pub(super) fn is_erased(&self, namespace: &Found) -> bool {
         self.file.lock().namespaces.iter().any(|record| record.is_of(namespace) && record.erased)
+    }
+
+    /// Returns whether the namespace may hold data of earlier owners.
+    pub(super) fn is_to_zero(&self, namespace: &Found) -> bool {
+        self.file.lock().namespaces.iter().any(|record| record.is_of(namespace) && record.to_zero)
     }
 
     /// Records that a namespace of `allocation` was replaced by another namespace.

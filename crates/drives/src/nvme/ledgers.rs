@@ -142,7 +142,14 @@ mod tests {
         let found = |nsid| Found { nsid, nguid: [1; 16], size: 4096 };
         (1..=64).for_each(|nsid| {
             let ledger = ledgers.ledger(&nqn).unwrap();
-            ledger.record_created(allocation(nsid), found(nsid), 1, true).unwrap();
+            ledger
+                .record_created(
+                    allocation(nsid),
+                    found(nsid),
+                    1,
+                    crate::nvme::ledger::Creation::Complete,
+                )
+                .unwrap();
         });
         let at_once = |note: &(dyn Fn(u32) -> io::Result<()> + Sync)| {
             thread::scope(|scope| {

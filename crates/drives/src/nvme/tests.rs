@@ -36,7 +36,12 @@ fn an_absent_drive_keeps_its_namespaces_and_has_no_free_bytes() {
     let drives = drives(state.path(), sysfs.path());
     let ledger = drives.ledgers.ledger(&nqn).unwrap();
     ledger
-        .record_created(allocation, ledger::Found { nsid: 3, nguid: [1; 16], size: 4096 }, 1, true)
+        .record_created(
+            allocation,
+            ledger::Found { nsid: 3, nguid: [1; 16], size: 4096 },
+            1,
+            ledger::Creation::Complete,
+        )
         .unwrap();
 
     let inventory = drives.inventory().unwrap();
@@ -72,7 +77,12 @@ fn an_unreadable_ledger_makes_only_its_own_drive_faulty_and_is_not_overwritten()
     let allocation =
         AllocationId { owner: "b1946ac9-2249-4c39-a0d6-2f1f0d6dc2a1".parse().unwrap(), index: 0 };
     let found = ledger::Found { nsid: 3, nguid: [1; 16], size: 4096 };
-    drives.ledgers.ledger(&other).unwrap().record_created(allocation, found, 16, true).unwrap();
+    drives
+        .ledgers
+        .ledger(&other)
+        .unwrap()
+        .record_created(allocation, found, 16, ledger::Creation::Complete)
+        .unwrap();
     let file = drives.ledgers.path(&bad);
     fs::write(&file, "{").unwrap();
 
@@ -131,7 +141,7 @@ fn a_drive_whose_nqn_is_no_file_name_has_a_ledger() {
                 .ledgers
                 .ledger(&nqn)
                 .unwrap()
-                .record_created(allocation, found, 16, true)
+                .record_created(allocation, found, 16, ledger::Creation::Complete)
                 .unwrap();
         }
         #[expect(clippy::disallowed_methods, reason = "the test planted this tree")]
@@ -185,7 +195,7 @@ fn forget_namespace_is_refused_while_the_drive_is_plugged_in() {
         .ledgers
         .ledger(&id.subsystem)
         .unwrap()
-        .record_created(allocation, found, 16, true)
+        .record_created(allocation, found, 16, ledger::Creation::Complete)
         .unwrap();
     let refused = drives.apply(&forget(&id, allocation)).unwrap_err();
     assert!(matches!(refused, StepError::Changed(_)), "{refused}");
@@ -257,7 +267,7 @@ fn a_drive_is_replaced_when_another_drive_is_in_its_slot() {
         ledger.record_slot(&last).unwrap();
         assert_eq!(ledger.slot_and_serial(), None, "a drive without records has no recorded slot");
         let found = ledger::Found { nsid: 3, nguid: [1; 16], size: 4096 };
-        ledger.record_created(allocation, found, 16, true).unwrap();
+        ledger.record_created(allocation, found, 16, ledger::Creation::Complete).unwrap();
         ledger.record_slot(&last).unwrap();
         plug(sysfs.path(), drive, serial, slot);
 

@@ -67,6 +67,7 @@ fn namespace(subsystem: Nqn, name: EntryName, path: &Path) -> io::Result<(Namesp
         device: None,
         members,
         needs_erasure: false,
+        needs_zeroing: false,
     };
     Ok((namespace, size.saturating_sub(written)))
 }

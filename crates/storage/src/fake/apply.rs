@@ -22,6 +22,7 @@ impl FakeHost {
             Step::CreateNamespace { allocation, drive, size, members } => {
                 self.drives().create(NamespaceOwner::Ours(*allocation), drive, *size, *members)
             }
+            Step::ZeroNamespace { id, allocation } => self.drives().zero(id, *allocation),
             Step::AdoptNamespace { id, allocation, size, members } => {
                 self.drives().adopt(id, *allocation, *size, *members)
             }

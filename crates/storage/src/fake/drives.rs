@@ -40,6 +40,8 @@ struct FakeNamespace {
     minor: Option<u32>,
     content: Signature,
     erased: bool,
+    /// Whether the namespace may hold data of earlier owners.
+    is_unzeroed: bool,
 }
 
 impl FakeNamespace {
@@ -92,6 +94,7 @@ impl FakeDrives {
             device: namespace.minor.filter(|_| here(id)).map(path),
             members: namespace.members,
             needs_erasure: !namespace.erased,
+            needs_zeroing: namespace.is_unzeroed,
         });
         let replaced = self.drives.iter().filter(|drive| drive.presence == Presence::Replaced);
         let promised = self.promised();
@@ -238,6 +241,7 @@ impl FakeDrives {
                 minor: None,
                 content,
                 erased: false,
+                is_unzeroed: false,
             },
         );
     }

@@ -46,7 +46,10 @@ pub(super) fn allocate(
     let placement = match members.need() {
         Need::Nothing => {
             let mut steps = leftovers;
-            steps.extend(grant(&members.reachable, &allocation.access, observed));
+            let (unzeroed, usable): (Vec<_>, Vec<_>) =
+                members.reachable.iter().copied().partition(|namespace| namespace.needs_zeroing);
+            steps.extend(unzeroed.into_iter().map(|namespace| zero(namespace, allocation.id)));
+            steps.extend(grant(&usable, &allocation.access, observed));
             steps.extend(replace_lost(&members, observed));
             return Ok(steps);
         }
@@ -138,6 +141,10 @@ impl Placement<'_> {
         };
         self.drives.into_iter().map(create).collect()
     }
+}
+
+fn zero(namespace: &Namespace, allocation: AllocationId) -> Step {
+    Step::ZeroNamespace { id: namespace.id.clone(), allocation }
 }
 
 /// Plans the attachments before the detachments, except in one case. When a host of the allocation has moved to another

@@ -82,6 +82,7 @@ fn namespace(nsid: u32, owner: NamespaceOwner, access: &[&str], device: bool) ->
         device: device.then(|| "/dev/loop0".into()),
         members: 1,
         needs_erasure: true,
+        needs_zeroing: false,
     }
 }
 

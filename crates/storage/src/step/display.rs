@@ -28,6 +28,9 @@ impl fmt::Display for Step {
                     "forget namespace {id} of allocation {allocation}, whose drive is gone for good"
                 )
             }
+            Self::ZeroNamespace { id, allocation } => {
+                write!(f, "zero namespace {id} of allocation {allocation}")
+            }
             Self::EraseNamespace { id, allocation } => {
                 write!(f, "erase namespace {id} of allocation {allocation}")
             }

@@ -20,6 +20,7 @@ pub(super) fn seen(allocation: &Allocation) -> Observed {
         device: Some(format!("/dev/loop{nsid}").into()),
         members: 2,
         needs_erasure: true,
+        needs_zeroing: false,
     };
     let mut foreign = namespace(9);
     foreign.owner = NamespaceOwner::Foreign("no owner".into());

@@ -236,6 +236,7 @@ fn namespaces_without_an_object_are_unclaimed() {
         device: None,
         members: 1,
         needs_erasure: true,
+        needs_zeroing: false,
     };
     let all = [
         namespace(NamespaceOwner::Ours(AllocationId { owner, index: 0 })),
@@ -256,8 +257,16 @@ fn a_reported_namespace_is_lost_if_a_healthy_drive_lacks_it() {
         .into();
     let owner = NamespaceOwner::Unknown;
     let (id, access) = (at("d0", 1), BTreeSet::new());
-    let there =
-        Namespace { id, owner, size: 1, access, device: None, members: 0, needs_erasure: true };
+    let there = Namespace {
+        id,
+        owner,
+        size: 1,
+        access,
+        device: None,
+        members: 0,
+        needs_erasure: true,
+        needs_zeroing: false,
+    };
     let silent = Drive {
         nqn: at("d1", 1).subsystem,
         fault: Some("it does not answer".into()),

@@ -21,7 +21,16 @@ fn namespace_id(nsid: u32) -> NamespaceId {
 
 fn namespace(nsid: u32, owner: NamespaceOwner) -> Namespace {
     let (id, access) = (namespace_id(nsid), BTreeSet::new());
-    Namespace { id, owner, size: 3 << 29, access, device: None, members: 1, needs_erasure: true }
+    Namespace {
+        id,
+        owner,
+        size: 3 << 29,
+        access,
+        device: None,
+        members: 1,
+        needs_erasure: true,
+        needs_zeroing: false,
+    }
 }
 
 fn volume_step(action: VolumeAction) -> Step {

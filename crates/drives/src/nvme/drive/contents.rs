@@ -87,6 +87,7 @@ impl NvmeDrive {
             let members = record.filter(|_| is_known(&owner)).map_or(0, |record| record.members);
             let id = NamespaceId { subsystem: self.nqn.clone(), nsid: namespace.nsid };
             let needs_erasure = !self.ledger.is_erased(namespace);
+            let needs_zeroing = self.ledger.is_to_zero(namespace);
             let listed = Namespace {
                 id,
                 owner,
@@ -95,6 +96,7 @@ impl NvmeDrive {
                 device: None,
                 members,
                 needs_erasure,
+                needs_zeroing,
             };
             namespaces.push((listed, namespace.nguid));
         }

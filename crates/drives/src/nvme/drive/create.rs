@@ -8,38 +8,25 @@ use super::{
 };
 use crate::nvme::{
     admin::{AdminError, check_not_given_up},
-    ledger::{self, Wanted},
+    ledger::{self, Creation, Wanted},
     status::code,
     wire::{DEALLOCATED_IS_ZERO, DEALLOCATED_READ, IdentifyController},
 };
 
-/// A namespace that the drive has just created and the ledger has recorded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Created {
-    pub(crate) nsid: u32,
-    /// Whether the namespace's blocks must be zeroed before it counts as created.
-    pub(crate) to_zero: bool,
-}
-
 impl NvmeDrive {
-    /// Creates a namespace for `allocation`; returns `None` when the drive already has a namespace of this allocation.
-    pub(crate) fn create(
-        &self,
-        allocation: AllocationId,
-        wanted: Wanted,
-        now: u64,
-    ) -> Result<Option<Created>> {
+    /// Creates a namespace for `allocation`, unless the drive already has a namespace of this allocation.
+    pub(crate) fn create(&self, allocation: AllocationId, wanted: Wanted, now: u64) -> Result<()> {
         let _turn = self.ledger.turn();
         self.ask("begin", check_not_given_up())?;
         self.settle()?;
         if self.has_one_of(allocation)? {
-            return Ok(None);
+            return Ok(());
         }
         let (_, before) = self.room(wanted.size)?;
         let format = self.block_format(before.first())?;
         self.ledger.intend(allocation, wanted, &before, now).map_err(DriveError::Ledger)?;
         match self.admin.create(wanted.size >> BLOCK_POWER, format) {
-            Ok(nsid) => self.finish_creation(allocation, nsid, wanted.members).map(Some),
+            Ok(nsid) => self.finish_creation(allocation, nsid, wanted.members),
             Err(source) => Err(self.creation_failed(allocation, wanted.size, source)),
         }
     }
@@ -69,12 +56,7 @@ impl NvmeDrive {
         Ok(false)
     }
 
-    fn finish_creation(
-        &self,
-        allocation: AllocationId,
-        nsid: u32,
-        members: u16,
-    ) -> Result<Created> {
+    fn finish_creation(&self, allocation: AllocationId, nsid: u32, members: u16) -> Result<()> {
         let described = self.ask("identify the new namespace", self.admin.namespace(nsid))?;
         let found = describe(nsid, &described)?;
         if found.nguid == [0; 16] {
@@ -84,11 +66,9 @@ impl NvmeDrive {
                 "the drive assigns no NGUID to a namespace, so the namespace cannot be distinguished from its successors".to_owned(),
             ));
         }
-        let whole = described.deallocation & DEALLOCATED_READ == DEALLOCATED_IS_ZERO;
-        self.ledger
-            .record_created(allocation, found, members, whole)
-            .map_err(DriveError::Ledger)?;
-        Ok(Created { nsid, to_zero: !whole })
+        let reads_zero = described.deallocation & DEALLOCATED_READ == DEALLOCATED_IS_ZERO;
+        let created = if reads_zero { Creation::Complete } else { Creation::ToZero };
+        self.ledger.record_created(allocation, found, members, created).map_err(DriveError::Ledger)
     }
 
     /// Adopts a namespace without a record: records it, with its NGUID, as a namespace of `allocation`.
@@ -112,7 +92,7 @@ impl NvmeDrive {
             )));
         }
         self.ledger
-            .record_created(allocation, namespace, wanted.members, true)
+            .record_created(allocation, namespace, wanted.members, Creation::Complete)
             .map_err(DriveError::Ledger)
     }
 

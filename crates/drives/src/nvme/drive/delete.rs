@@ -6,7 +6,7 @@ use storage::desired::AllocationId;
 use super::{DriveError, NvmeDrive, Result};
 use crate::nvme::{
     admin::Erase,
-    ledger::Found,
+    ledger::{Creation, Found},
     physical::FORMATS_ALL,
     status::code,
     wire::{CRYPTOGRAPHIC_ERASE, IdentifyController, IdentifyNamespace},
@@ -21,7 +21,7 @@ impl NvmeDrive {
         self.require_owner(&namespace, allocation)?;
         // A namespace whose creation was interrupted may have only an intent: the record tells that it was erased.
         if self.ledger.recorded_owner(&namespace).is_none() {
-            let recorded = self.ledger.record_created(allocation, namespace, 0, false);
+            let recorded = self.ledger.record_created(allocation, namespace, 0, Creation::Partial);
             recorded.map_err(DriveError::Ledger)?;
         }
         self.erase_found(&namespace, &controller)

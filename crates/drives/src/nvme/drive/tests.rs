@@ -83,13 +83,9 @@ fn names(drive: &NvmeDrive) -> Vec<String> {
 fn a_namespace_is_created_attached_detached_erased_and_deleted() {
     let bench = Bench::new(17);
     let drive = bench.start();
-    let created = drive.create(allocation(0), wanted_size(8 * MIB), 1).unwrap();
-    assert_eq!(created, Some(Created { nsid: 1, to_zero: false }));
-    assert_eq!(
-        drive.create(allocation(0), wanted_size(8 * MIB), 1).unwrap(),
-        None,
-        "the namespace exists already"
-    );
+    drive.create(allocation(0), wanted_size(8 * MIB), 1).unwrap();
+    drive.create(allocation(0), wanted_size(8 * MIB), 1).unwrap();
+    assert_eq!(owners(&drive).len(), 1, "the second call finds the namespace");
     assert_eq!(drive.look().unwrap().drive.free(), 56 * MIB);
 
     drive.attach(1, Endpoint::Compute(6), &node("compute-03")).unwrap();
@@ -126,10 +122,11 @@ fn commands_beside(others: u32) -> u32 {
         drive.create(allocation(other), wanted_size(MIB), 1).unwrap();
     }
     let before = bench.simulated.state().answered;
-    let created = drive.create(allocation(0), wanted_size(MIB), 1).unwrap().unwrap();
-    drive.attach(created.nsid, Endpoint::Rabbit, &node("rabbit-1")).unwrap();
-    drive.detach(created.nsid, &node("rabbit-1")).unwrap();
-    remove(&drive, created.nsid, allocation(0)).unwrap();
+    drive.create(allocation(0), wanted_size(MIB), 1).unwrap();
+    let nsid = others + 1;
+    drive.attach(nsid, Endpoint::Rabbit, &node("rabbit-1")).unwrap();
+    drive.detach(nsid, &node("rabbit-1")).unwrap();
+    remove(&drive, nsid, allocation(0)).unwrap();
     bench.simulated.state().answered - before
 }
 
@@ -263,9 +260,9 @@ fn delete_fails_on_a_drive_that_erases_all_namespaces_at_once() {
         let bench = Bench::new(17);
         let drive = bench.start();
         let other = bench.plant(MIB);
-        let created = drive.create(allocation(0), wanted_size(MIB), 1).unwrap().unwrap();
+        drive.create(allocation(0), wanted_size(MIB), 1).unwrap();
         bench.simulated.state().format = bits;
-        let error = remove(&drive, created.nsid, allocation(0)).unwrap_err();
+        let error = remove(&drive, other + 1, allocation(0)).unwrap_err();
         assert!(error.to_string().contains("erases every namespace"), "{error}");
         assert!(!bench.simulated.state().namespaces[&other].erased, "FNA {bits:02b}b");
     }
@@ -302,10 +299,8 @@ fn create_creates_nothing_when_its_caller_stops_waiting_before_its_turn() {
     drop(turn);
     text.recv().unwrap().unwrap_err();
     assert_eq!(bench.unallocated(), 64 * MIB);
-    assert!(
-        drive.create(allocation(0), wanted_size(MIB), 1).unwrap().is_some(),
-        "the drive carries out other requests"
-    );
+    drive.create(allocation(0), wanted_size(MIB), 1).unwrap();
+    assert_eq!(bench.unallocated(), 63 * MIB, "the drive carries out other requests");
 }
 
 #[test]
@@ -324,7 +319,7 @@ fn a_namespace_left_by_a_crash_during_create_is_found_and_deleted() {
             .collect();
         assert_eq!(partial.len(), there, "{lost:?}");
         remove(&drive, 2, allocation(0)).unwrap();
-        drive.create(allocation(0), wanted_size(8 * MIB), 1).unwrap().unwrap();
+        drive.create(allocation(0), wanted_size(8 * MIB), 1).unwrap();
         assert_eq!(bench.unallocated(), 55 * MIB, "{lost:?}: the foreign namespace and ours exist");
         assert_eq!(owners(&drive)[0], NamespaceOwner::Unknown);
     }
@@ -417,22 +412,19 @@ fn create_fails_without_free_nsids_and_reports_free_bytes_and_namespaces_when_th
         [NamespaceOwner::Ours(allocation(1))],
         "the failed creations left no namespace"
     );
-    drive.create(allocation(0), wanted_size(MIB), 1).unwrap().unwrap();
+    drive.create(allocation(0), wanted_size(MIB), 1).unwrap();
 }
 
 #[test]
-fn a_namespace_that_may_hold_old_data_is_partial_until_it_is_zeroed() {
+fn a_namespace_that_may_hold_old_data_needs_zeroing_until_it_is_recorded_as_zeroed() {
     let bench = Bench::new(17);
     bench.simulated.state().reads_zero = false;
     let drive = bench.start();
-    let created = drive.create(allocation(0), wanted_size(MIB), 1).unwrap();
-    assert_eq!(created, Some(Created { nsid: 1, to_zero: true }));
-    assert_eq!(
-        owners(&bench.start()),
-        [NamespaceOwner::Partial(allocation(0))],
-        "after a crash before the zeroing"
-    );
+    drive.create(allocation(0), wanted_size(MIB), 1).unwrap();
+    let needs_zeroing = |drive: &NvmeDrive| drive.look().unwrap().namespaces[0].0.needs_zeroing;
+    assert!(needs_zeroing(&bench.start()), "after a crash before the zeroing");
     drive.ledger.record_zeroed(1).unwrap();
+    assert!(!needs_zeroing(&bench.start()));
     assert_eq!(owners(&drive), [NamespaceOwner::Ours(allocation(0))]);
 }
 

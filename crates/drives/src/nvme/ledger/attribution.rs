@@ -4,7 +4,10 @@ use std::io;
 
 use storage::observed::NamespaceOwner;
 
-use super::{Found, Ledger, record::Intent};
+use super::{
+    Found, Ledger,
+    record::{Creation, Intent},
+};
 
 impl Ledger {
     /// Attributes namespaces that a crash left without a record to their allocations. `list` returns all namespaces of
@@ -32,7 +35,9 @@ impl Ledger {
             let matches =
                 |namespace: &&Found| self.owner(namespace, found) == NamespaceOwner::Partial(id);
             match found.iter().find(matches) {
-                Some(orphan) => self.record_created(id, *orphan, intent.members, false)?,
+                Some(orphan) => {
+                    self.record_created(id, *orphan, intent.members, Creation::Partial)?;
+                }
                 None => self.drop_intent(id)?,
             }
         }

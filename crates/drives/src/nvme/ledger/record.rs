@@ -43,6 +43,16 @@ pub(super) struct Intent {
     pub(super) at: u64,
 }
 
+/// How far the creation of a namespace has come when it is recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Creation {
+    Complete,
+    /// The namespace may hold data of earlier owners.
+    ToZero,
+    /// A crash interrupted the creation.
+    Partial,
+}
+
 /// A namespace of an allocation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Record {
@@ -54,8 +64,11 @@ pub(crate) struct Record {
     /// allocation had one namespace.
     #[serde(rename = "of", default = "one_member")]
     pub(crate) members: u16,
-    /// Whether the namespace's blocks are known to read as zero.
+    /// Whether the creation of the namespace was completed, so that the namespace can be used, or zeroed and then used.
     pub(super) whole: bool,
+    /// Whether the namespace may hold data of earlier owners, and must be zeroed.
+    #[serde(default)]
+    pub(crate) to_zero: bool,
     /// Whether the namespace was erased, so that only its deletion remains.
     #[serde(default)]
     pub(crate) erased: bool,

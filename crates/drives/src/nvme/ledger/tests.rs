@@ -21,7 +21,7 @@ fn a_recorded_namespace_is_recognised_by_its_nguid_after_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let ledger = Ledger::open(directory.path(), &nqn()).unwrap();
     ledger.intend(allocation(0), two_drive_request(4096), &[], 1).unwrap();
-    ledger.record_created(allocation(0), found(1, 4096), 16, true).unwrap();
+    ledger.record_created(allocation(0), found(1, 4096), 16, Creation::Complete).unwrap();
     ledger.record_host(1, 3, &"compute-03".parse().unwrap()).unwrap();
 
     let again = Ledger::open(directory.path(), &nqn()).unwrap();
@@ -80,7 +80,7 @@ fn every_nqn_has_a_ledger_file_of_its_own() {
     let hashed = hashed.map(|file| named(&file));
     for nqn in plain.iter().chain(&hashed) {
         let ledger = Ledger::open(directory.path(), nqn).unwrap();
-        ledger.record_created(allocation(0), found(1, 4096), 1, true).unwrap();
+        ledger.record_created(allocation(0), found(1, 4096), 1, Creation::Complete).unwrap();
         assert_eq!(Ledger::open(directory.path(), nqn).unwrap().records().len(), 1);
     }
     let paths = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());

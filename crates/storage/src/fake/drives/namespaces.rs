@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{FakeDrives, FakeNamespace, slot::Presence};
+use super::{
+    FakeDrives, FakeNamespace,
+    slot::{FakeDrive, Presence},
+};
 use crate::{
     desired::{AllocationId, Endpoint, NamespaceId, NodeName, Nqn},
     fake::errno,
@@ -19,7 +22,7 @@ impl FakeDrives {
         size: u64,
         members: u16,
     ) -> Result<(), StepError> {
-        let capacity = self.working(drive)?.capacity;
+        let FakeDrive { capacity, returns_old_data, .. } = *self.working(drive)?;
         if self.on(drive).any(|(_, namespace)| namespace.owner == owner) {
             return Ok(());
         }
@@ -42,8 +45,22 @@ impl FakeDrives {
                 minor: None,
                 content,
                 erased: false,
+                is_unzeroed: returns_old_data,
             },
         );
+        Ok(())
+    }
+
+    pub(in crate::fake) fn zero(
+        &mut self,
+        id: &NamespaceId,
+        allocation: AllocationId,
+    ) -> Result<(), StepError> {
+        self.working(&id.subsystem)?;
+        let ours = NamespaceOwner::Ours(allocation);
+        let namespace = self.namespaces.get_mut(id).filter(|namespace| namespace.owner == ours);
+        let namespace = namespace.ok_or_else(|| refused("zero namespace", id, errno::EPERM))?;
+        namespace.is_unzeroed = false;
         Ok(())
     }
 

@@ -21,6 +21,8 @@ pub(super) struct FakeDrive {
     /// Whether the drive refuses to create, attach and delete namespaces.
     pub(super) refuses: bool,
     pub(super) functions: Functions,
+    /// Whether blocks that were never written return what an earlier namespace wrote there.
+    pub(super) returns_old_data: bool,
 }
 
 /// Whether a drive is in its slot.
@@ -37,7 +39,15 @@ impl FakeDrive {
     pub(super) fn new(slot: u32, generation: &str, capacity: u64) -> Self {
         let nqn = format!("nqn.2026-01.io.warren:fake:drive-{slot}{generation}");
         let nqn = nqn.parse().expect("printable, without '/'");
-        Self { nqn, slot, capacity, presence: Presence::InItsSlot, refuses: false, functions: up() }
+        Self {
+            nqn,
+            slot,
+            capacity,
+            presence: Presence::InItsSlot,
+            refuses: false,
+            functions: up(),
+            returns_old_data: false,
+        }
     }
 
     pub(super) fn is_here(&self) -> bool {
@@ -92,6 +102,10 @@ impl FakeDrives {
 
     pub(in crate::fake) fn set_refusing(&mut self, slot: u32, refuses: bool) {
         self.in_slot(slot).into_iter().for_each(|drive| drive.refuses = refuses);
+    }
+
+    pub(in crate::fake) fn return_old_data(&mut self, slot: u32) {
+        self.in_slot(slot).into_iter().for_each(|drive| drive.returns_old_data = true);
     }
 
     pub(in crate::fake) fn lose_functions(&mut self, slot: u32) {

@@ -50,6 +50,7 @@ impl Rabbit {
             device: None,
             members: 2,
             needs_erasure: true,
+            needs_zeroing: false,
         });
     }
 

@@ -20,6 +20,7 @@ fn on(slot: u32, owner: NamespaceOwner) -> Namespace {
         device: Some("/dev/loop0".into()),
         members: 4,
         needs_erasure: true,
+        needs_zeroing: false,
     }
 }
 
