@@ -166,7 +166,8 @@ impl Converger {
         results.into_inner().into_values().collect()
     }
 
-    /// Returns the steps that [`Converger::converge`] would take in its first round.
+    /// Returns the steps that [`Converger::converge`] would take before it observes again. If drives are not ready, these
+    /// are the steps that make them ready; the steps after them depend on what they achieve.
     pub fn plan(&self, desired: &Desired) -> Result<Vec<Step>, ConvergeError> {
         let observed = self.observe(desired).map_err(ConvergeError::Observe)?;
         Ok(caught(|| first_steps(desired, &observed))??)

@@ -20,11 +20,15 @@
 //! # Guarantees
 //! * `plan` does no I/O and reads no clock. A unit is done when the planner returns no more steps, so after a crash at
 //!   any point the agent simply plans again.
-//! * A rejected plan has no steps; steps of earlier rounds stay done. The agent formats, wipes, detaches or unmounts only what is provably Warren's.
-//! * A mount, volume or tree counts as gone when no part of it that Warren made is left. A foreign mount at the same
-//!   path stays, and does not matter unless it covers one of Warren's mounts: then the unit is rejected.
+//! * A rejected plan has no steps; steps of earlier rounds stay done. The agent formats, wipes, detaches or unmounts only
+//!   what is provably Warren's.
+//! * A mount or tree counts as gone when no part of it that Warren made is left. A foreign mount at the same path stays,
+//!   and does not matter unless it covers one of Warren's mounts: then the unit is rejected.
+//! * A volume counts as gone when it cannot be used any more. LVM's metadata may stay on the namespaces of a group that
+//!   has lost a device; it goes with the namespaces.
 //! * For each group of units ([`Desired::group`]), one call converges at a time; groups converge in parallel, up to 16
 //!   for each call.
+//!
 //! # Assumptions
 //! The caller runs as root, in the mount namespace whose mounts it means to change, and on a thread that may block.
 

@@ -48,7 +48,7 @@ impl fmt::Display for Missing {
             Absence::Drive(fault) => write!(f, "cannot be reached: {fault}"),
             Absence::NoDrive => f.write_str("cannot be reached: its drive is missing"),
             Absence::Replaced => {
-                f.write_str("is gone: another drive is in its drive's slot, and no drive has room for a successor")
+                f.write_str("is gone: another drive is in its drive's slot, and the allocation has no successor for it: --replace-drives is false, no drive has room, or it was the allocation's only namespace")
             }
             Absence::Deleted => f.write_str("is not on its drive"),
             Absence::Partial => f.write_str("is being deleted"),

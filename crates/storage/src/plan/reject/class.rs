@@ -10,7 +10,7 @@ pub fn without_remedy(text: &str) -> &str {
 /// The class of a rejection, which says who can resolve it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RejectionClass {
-    /// Another node has not done its part yet, or a drive does not answer now: retry.
+    /// Another node has not done its part yet, or a device is busy or not there yet: retry.
     Waiting,
     /// The drives have too little room: the workload manager should place the job elsewhere.
     Capacity,
@@ -23,8 +23,8 @@ pub enum RejectionClass {
     InTheWay,
     /// The request needs another build or another profile.
     Unsupported,
-    /// A drive or a pool that should exist is missing or broken: it must come back, be restored by an admin, or be
-    /// given up by the owner of the allocation.
+    /// A drive or a pool that should exist is missing, broken or does not answer: it must come back, be restored by an
+    /// admin, or be given up by the owner of the allocation. The agent retries, but waits for a person.
     Lost,
 }
 
