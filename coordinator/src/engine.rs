@@ -10,9 +10,10 @@ use controller::events::Events;
 use daemon::vital;
 use fanout::Exchange;
 use kube::Client;
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::watch::Receiver;
 use tokio::task::JoinSet;
-use workflow::{EngineRequests, Reporting, Rules, Settings};
+use workflow::{Channels, EngineRequests, Rules, Settings, sessions::SessionChange};
 
 use crate::{abandoned, namespaces};
 
@@ -30,11 +31,13 @@ pub(crate) struct Context {
     pub(crate) is_standalone: bool,
     /// Requests that the workflow engine answers.
     pub(crate) requests: EngineRequests,
+    /// Sessions of nodes that were opened or ended, for the workflow engine.
+    pub(crate) sessions: UnboundedReceiver<SessionChange>,
 }
 
 /// Starts the controllers as tasks of `work`.
 pub(crate) fn start(client: &Client, context: Context, work: &mut JoinSet<()>) {
-    let Context { exchange, nodes, is_standalone, workflows, rules, requests } = context;
+    let Context { exchange, nodes, is_standalone, workflows, rules, requests, sessions } = context;
     let namespaces = namespaces::maintain(client.clone(), exchange, nodes);
     let is_on = workflows.is_some();
     // On a cluster without Warren's engine, the DWS controllers make these namespaces.
@@ -48,7 +51,7 @@ pub(crate) fn start(client: &Client, context: Context, work: &mut JoinSet<()>) {
     let (settings, client) = (workflows.unwrap_or_default(), client.clone());
     spawn_if(work, is_on, "workflows", async move {
         let events = Events::new(client.clone(), "coordinator", &host_name());
-        workflow::run(client, settings, rules, Reporting { requests, events }).await;
+        workflow::run(client, settings, rules, Channels { requests, sessions, events }).await;
     });
 }
 

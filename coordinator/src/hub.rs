@@ -10,10 +10,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use api::SystemConfiguration;
 use fanout::{Exchange, InvalidStatus, Key, NodeKind};
 use jobs::Jobs;
+use k8s_openapi::jiff::Timestamp;
 use proto::limits::{self, TooLong};
 use proto::v1::{self, Health, Hello, ListNodesResponse, MountReport};
 use thiserror::Error;
-use tokio::sync::Notify;
+use tokio::sync::{
+    Notify,
+    mpsc::{self, UnboundedReceiver, UnboundedSender},
+};
+use workflow::sessions::SessionChange;
 
 use crate::plans::Plans;
 use crate::roster::{RejectedHello, Roster};
@@ -26,6 +31,8 @@ pub(crate) struct Hub {
     exchange: Arc<Exchange>,
     jobs: Arc<Jobs>,
     plans: Plans,
+    /// Gets the opened and ended sessions. The receiver may be gone: without an engine, nothing needs them.
+    sessions: UnboundedSender<SessionChange>,
 }
 
 /// A session of a node.
@@ -75,13 +82,17 @@ pub(crate) enum RejectedReport {
 }
 
 impl Hub {
-    pub(crate) fn new() -> Self {
-        Self {
+    /// Returns a hub, and the channel of its opened and ended sessions.
+    pub(crate) fn new() -> (Self, UnboundedReceiver<SessionChange>) {
+        let (sessions, changes) = mpsc::unbounded_channel();
+        let hub = Self {
             roster: Mutex::default(),
             exchange: Arc::default(),
             jobs: Arc::default(),
             plans: Plans::default(),
-        }
+            sessions,
+        };
+        (hub, changes)
     }
 
     /// Returns the exchange, which holds the objects.
@@ -118,6 +129,9 @@ impl Hub {
             self.exchange.set_nodes(roster.nodes());
         }
         let notify = self.exchange.open(&node, epoch, node_kind);
+        // Under the lock of the roster, so that the changes of one node are sent in their order.
+        self.send_change(&node, true);
+        drop(roster);
         Ok(Session { node, epoch, notify })
     }
 
@@ -128,7 +142,11 @@ impl Hub {
 
     /// Closes a session in the roster and the exchange.
     pub(crate) fn close_session(&self, session: &Session) {
-        self.roster().close_session(&session.node, session.epoch, now());
+        let mut roster = self.roster();
+        if roster.close_session(&session.node, session.epoch, now()) {
+            self.send_change(&session.node, false);
+        }
+        drop(roster);
         self.exchange.close(&session.node, session.epoch);
         self.plans.close(&session.node, session.epoch);
     }
@@ -230,6 +248,11 @@ impl Hub {
         SessionEnd::Superseded { boot: roster.boot(&session.node).unwrap_or_default().to_owned() }
     }
 
+    fn send_change(&self, node: &str, is_open: bool) {
+        let change = SessionChange { node: node.to_owned(), is_open, at: Timestamp::now() };
+        let _ = self.sessions.send(change);
+    }
+
     fn roster(&self) -> MutexGuard<'_, Roster> {
         self.roster.lock().expect("a panic left the roster half changed")
     }
@@ -256,7 +279,7 @@ mod tests {
 
     #[test]
     fn end_of_returns_whether_a_newer_agent_or_the_stop_of_the_coordinator_ended_a_session() {
-        let hub = Hub::new();
+        let (hub, _) = Hub::new();
         let first = hub.hello(hello(1)).unwrap();
         assert_eq!(hub.end_of(&first), None);
         let second = hub.hello(hello(2)).unwrap();

@@ -105,12 +105,15 @@ impl Roster {
         Ok(epoch)
     }
 
-    /// Ends a session, unless a newer session has replaced it.
-    pub(crate) fn close_session(&mut self, node: &str, epoch: u64, now: i64) {
-        if let Some(session) = self.session(node, epoch) {
+    /// Ends a session; returns false if a newer session has replaced it.
+    pub(crate) fn close_session(&mut self, node: &str, epoch: u64, now: i64) -> bool {
+        let session = self.session(node, epoch);
+        let is_newest = session.is_some();
+        if let Some(session) = session {
             session.connected = false;
             session.since = now;
         }
+        is_newest
     }
 
     /// Returns session `epoch` of a node, unless a newer session replaced it.

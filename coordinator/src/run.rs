@@ -11,10 +11,10 @@ use apiclient::{ConnectError, connect};
 use daemon::{End, ListenError, Signals, StopError, notify_ready, notify_stopping};
 use kube::Client;
 use thiserror::Error;
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use workflow::Rules;
-use workflow::{EngineHandle, EngineRequests};
+use workflow::{EngineHandle, EngineRequests, Rules, sessions::SessionChange};
 
 use self::listeners::Listeners;
 use crate::cluster::ClusterService;
@@ -110,8 +110,9 @@ impl Coordinator {
         let mut listeners = Listeners::bind(config).await?;
         let rules = config.workflows.is_some().then(Rules::default);
         let (client, embedded) = open_api(config, rules.as_ref()).await?;
+        let (hub, sessions) = Hub::new();
         let mut coordinator = Self {
-            hub: Arc::new(Hub::new()),
+            hub: Arc::new(hub),
             stop: watch::Sender::new(false),
             servers: JoinSet::new(),
             work: JoinSet::new(),
@@ -122,7 +123,8 @@ impl Coordinator {
         let (engine, requests) = EngineHandle::new();
         coordinator.serve_http(&mut listeners, engine.clone(), rules.clone());
         let rules = rules.unwrap_or_default();
-        coordinator.start_work(&client, embedded.is_some(), config, rules.clone(), requests);
+        let channels = (requests, sessions);
+        coordinator.start_work(&client, embedded.is_some(), config, rules.clone(), channels);
         if let Some(embedded) = embedded {
             coordinator.serve_api(embedded);
         }
@@ -161,7 +163,7 @@ impl Coordinator {
         is_standalone: bool,
         config: &Config,
         rules: Rules,
-        requests: EngineRequests,
+        (requests, sessions): (EngineRequests, UnboundedReceiver<SessionChange>),
     ) {
         let exchange = self.hub.exchange();
         let (names_sender, names) = watch::channel(BTreeSet::new());
@@ -177,7 +179,9 @@ impl Coordinator {
         self.work.spawn(jobs::send_requests(client.clone(), None, jobs.clone()));
         let workflows = config.workflows.clone();
         let exchange = exchange.clone();
-        let context = Context { workflows, rules, exchange, nodes: names, is_standalone, requests };
+        let nodes = names;
+        let context =
+            Context { workflows, rules, exchange, nodes, is_standalone, requests, sessions };
         engine::start(client, context, &mut self.work);
     }
 

@@ -1,6 +1,9 @@
 //! Flags of the workflow engine.
 
-use std::path::{Component, Path};
+use std::{
+    path::{Component, Path},
+    time::Duration,
+};
 
 use clap::{Args, ValueEnum};
 use containers::claim::Holder;
@@ -55,6 +58,10 @@ pub(super) struct WorkflowArgs {
     /// refuses profiles with packages
     #[arg(long, env = "WARREN_CONTAINER_PACKAGES", requires = "container_namespace")]
     container_packages: bool,
+    /// Time after which the agent of a node counts as silent: a rabbit is then Offline, and a job that waits for the node
+    /// says so
+    #[arg(long, value_name = "TIME", env = "WARREN_SILENT_AFTER", default_value = "60s", value_parser = humantime::parse_duration)]
+    silent_after: Duration,
 }
 
 /// How a rabbit names its computes' allocations.
@@ -142,6 +149,7 @@ impl WorkflowArgs {
             containers,
             has_nodes,
             claims_as,
+            silent_after: self.silent_after,
             directories: self.global.into_iter().map(|(name, path)| (path, name)).collect(),
         };
         self.workflows.unwrap_or(is_standalone).then_some(settings)

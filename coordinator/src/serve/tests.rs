@@ -29,7 +29,7 @@ async fn services_without_api() -> Services {
         Err::<http::Response<kube::client::Body>, _>(io::Error::other("no API"))
     });
     let client = kube::Client::new(unreachable, "default");
-    let (hub, engine) = (Arc::new(Hub::new()), EngineHandle::new().0);
+    let (hub, engine) = (Arc::new(Hub::new().0), EngineHandle::new().0);
     let stop = tokio::sync::watch::Sender::new(false).subscribe();
     let managers = crate::workloads::Managers::default();
     Services {

@@ -35,6 +35,9 @@ pub mod finalizer {
 
 /// Keys of annotations that Warren sets.
 pub mod annotation {
+    /// On a rabbit's `Storage`: the rabbit's agent had a session with a coordinator. Without a session it then counts as
+    /// silent.
+    pub const HAD_SESSION: &str = "warren.nnf.cray.hpe.com/had-session";
     /// On a `NodeContainers`: time of the last request for the logs of its containers, also of those that still run
     /// (RFC 3339).
     pub const LOGS_ASKED: &str = "warren.nnf.cray.hpe.com/logs-asked";

@@ -16,7 +16,11 @@ use futures::{
 };
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
-use tokio::task::{JoinError, JoinSet};
+use tokio::{
+    sync::mpsc::UnboundedReceiver,
+    task::{JoinError, JoinSet},
+};
+use tokio_stream::wrappers::UnboundedReceiverStream;
 
 use self::watches::{Update, watch_all};
 use crate::{
@@ -30,6 +34,7 @@ use crate::{
     progress::Outcome,
     rehearsal::rehearse,
     requests::{EngineRequests, Request},
+    sessions::SessionChange,
     site::Settings,
     world::{Key, Wake, World},
 };
@@ -39,19 +44,23 @@ const SIDE_BY_SIDE: usize = 64;
 /// Maximum number of watch events that are taken in before the engine plans again.
 const AT_ONCE: usize = 4096;
 
-/// The channels by which the engine reports: requests that it answers, and the Events that it publishes.
+/// The channels between the engine and the other tasks of the coordinator.
 #[derive(Debug)]
-pub struct Reporting {
-    /// Requests of other tasks of the coordinator.
+pub struct Channels {
+    /// Requests that the engine answers.
     pub requests: EngineRequests,
+    /// Sessions of nodes that were opened or ended.
+    pub sessions: UnboundedReceiver<SessionChange>,
     /// Publisher of the Events of Workflows.
     pub events: Events,
 }
 
 /// Drives all workflows and answers requests for metrics, until this future is dropped.
-pub async fn run(client: Client, settings: Settings, rules: Rules, reporting: Reporting) {
-    let Reporting { requests, events: published } = reporting;
-    let mut events = watch_all(&client, &settings);
+pub async fn run(client: Client, settings: Settings, rules: Rules, channels: Channels) {
+    let Channels { requests, sessions, events: published } = channels;
+    let sessions = UnboundedReceiverStream::new(sessions)
+        .map(|change| Update::new(move |world: &mut World| world.take_session(change)));
+    let mut events = stream::select(watch_all(&client, &settings), sessions).boxed();
     let lease = SharedLease::default();
     if let Some(me) = settings.claims_as.clone() {
         let namespace =
@@ -100,9 +109,11 @@ struct Pass {
 
 impl Engine {
     fn new(client: Client, settings: Settings, rules: Rules) -> Self {
+        let mut world = World::new(settings);
+        world.site.sessions.begin(Timestamp::now());
         Self {
             client,
-            world: World::new(settings),
+            world,
             rules,
             queue: Queue::new(SIDE_BY_SIDE),
             passes: JoinSet::new(),

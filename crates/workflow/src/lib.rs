@@ -88,12 +88,13 @@ pub mod rehearsal;
 pub mod report;
 mod requests;
 pub mod reservations;
+pub mod sessions;
 pub mod shipped;
 pub mod site;
 pub mod view;
 pub mod world;
 
 pub use admit::{Rules, admit, complete};
-pub use engine::{Reporting, run};
+pub use engine::{Channels, run};
 pub use requests::{EngineHandle, EngineRequests};
 pub use site::{Containers, IndexNames, Settings};

@@ -82,10 +82,7 @@ pub fn plan_key(world: &World, key: &Key, now: Timestamp) -> Plan {
         })
     };
     match key {
-        Key::Rabbit(rabbit) => {
-            let changes = rabbit::plan(&world.site, rabbit).into_iter().collect();
-            Plan { changes, ..Plan::default() }
-        }
+        Key::Rabbit(rabbit) => rabbit::plan(&world.site, rabbit, now),
         Key::Mgt(at) => {
             let changes = external_mgt::plan(&world.site, at).into_iter().collect();
             Plan { changes, ..Plan::default() }

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
+    time::Duration,
 };
 
 use api::{
@@ -22,6 +23,7 @@ use crate::{
     mgts::{Mgts, has_holder},
     names::fs_name_holder,
     reservations::Reservations,
+    sessions::Sessions,
     view::Group,
 };
 
@@ -41,6 +43,8 @@ pub struct Settings {
     pub has_nodes: bool,
     /// This coordinator's identity, under which it claims the runs of containers; `None` if it is the only coordinator.
     pub claims_as: Option<Holder>,
+    /// Time after the end of its session from which a node's agent counts as silent.
+    pub silent_after: Duration,
 }
 
 impl Default for Settings {
@@ -52,6 +56,7 @@ impl Default for Settings {
             containers: None,
             has_nodes: false,
             claims_as: None,
+            silent_after: Duration::from_secs(60),
         }
     }
 }
@@ -100,6 +105,8 @@ pub struct Site {
     /// Key of the taint that drains a rabbit, by name of its Kubernetes Node.
     pub drained: BTreeMap<String, String>,
     pub nodes: BTreeMap<String, Arc<NnfNode>>,
+    /// The sessions of nodes' agents with this coordinator.
+    pub sessions: Sessions,
     /// Profiles that jobs may name.
     pub profiles: BTreeMap<String, Arc<NnfStorageProfile>>,
     /// Profiles of containers that jobs may name.

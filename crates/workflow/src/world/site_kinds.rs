@@ -11,7 +11,7 @@ use controller::{Change, Store};
 use kube::ResourceExt;
 
 use super::{Key, Wake, WatchedKind, World, object_key, set_or_remove, take_profile};
-use crate::{names::persistent_key, profile::ruleset};
+use crate::{names::persistent_key, profile::ruleset, sessions::SessionChange};
 
 impl WatchedKind for NnfStorageProfile {
     fn store(world: &mut World) -> &mut Store<Self> {
@@ -78,6 +78,17 @@ impl WatchedKind for LustreFileSystem {
         let is_first = world.site.lustre.is_none();
         world.site.lustre.get_or_insert_default();
         is_first.then_some(Wake::Waiting).into_iter().collect()
+    }
+}
+
+impl World {
+    /// Takes in that the session of a node's agent was opened or ended.
+    pub fn take_session(&mut self, change: SessionChange) -> Vec<Wake> {
+        let rabbit = Key::Rabbit(change.node.clone());
+        let is_rabbit = self.site.nodes.contains_key(&change.node);
+        let is_news = self.site.sessions.take(change);
+        let waiting = is_news.then_some(Wake::Waiting);
+        is_rabbit.then_some(Wake::Key(rabbit)).into_iter().chain(waiting).collect()
     }
 }
 

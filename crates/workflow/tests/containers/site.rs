@@ -59,8 +59,9 @@ impl Site {
             self.client.clone(),
             settings,
             Rules::default(),
-            workflow::Reporting {
+            workflow::Channels {
                 requests: workflow::EngineHandle::new().1,
+                sessions: tokio::sync::mpsc::unbounded_channel().1,
                 events: controller::events::Events::default(),
             },
         );
