@@ -33,7 +33,6 @@ mod proof;
 mod request;
 mod response;
 mod serve;
-pub mod servers;
 mod spool;
 
 pub use args::{FenceArgs, FenceConfig, FenceConfigError};

@@ -129,6 +129,7 @@ pub async fn work<E>(
         client: client.clone(),
         converger: Arc::clone(&converger),
         fences: Fences::default(),
+        requests: status.fence_requests(),
     };
     let fences = tools.fences.clone();
     let package = Arc::new(Notify::new());
@@ -139,7 +140,8 @@ pub async fn work<E>(
     let updates = stream::select(updates, movement_updates(news));
     // Opens the directories of fence requests before the first allocation, so that the agent knows which computes are
     // fenced.
-    let (fencer, fenced) = Fencer::open(rabbit.fence.clone(), tools, status.clone());
+    let (fencer, changes) = Fencer::open(rabbit.fence.clone(), tools);
+    let fenced = changes.map(|()| Update::new(|cache: &mut Cache| cache.fences_changed()));
     let events = stream::select(fenced, updates);
     let equipment = Equipment { converger, records, fences, packages, movers };
     let context = equipment.into_context(rabbit, client);

@@ -59,8 +59,9 @@ impl AgentStatus {
         counter.inc();
     }
 
-    pub fn count_fence(&self) {
-        self.passes.fences.inc();
+    /// Returns the counter of fence requests.
+    pub fn fence_requests(&self) -> Counter {
+        self.passes.fences.clone()
     }
 
     /// Returns all counters in the text format of OpenMetrics, under the names that
@@ -105,7 +106,7 @@ mod tests {
         ] {
             status.count(&key);
         }
-        status.count_fence();
+        status.fence_requests().inc();
         let text = status.metrics();
         for line in [
             "nnf_clientmount_reconciles_total 2",

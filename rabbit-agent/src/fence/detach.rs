@@ -5,8 +5,9 @@ use std::{fmt::Debug, sync::Arc, time::Duration};
 
 use api::{NnfNodeBlockStorage, SystemConfiguration, names::SYSTEM_CONFIGURATION};
 use apiclient::plain;
-use daemon::chain;
+use daemon::{blocking, chain};
 use kube::{Api, Client, api::ListParams, core::DeserializeGuard};
+use prometheus_client::metrics::counter::Counter;
 use serde::de::DeserializeOwned;
 use storage::{Converger, Desired, Observed, desired::NodeName};
 use thiserror::Error;
@@ -18,7 +19,6 @@ use super::{
     response::Verdict,
 };
 use crate::chassis::Chassis;
-use daemon::blocking;
 
 /// Longest wait for attachments that have begun. The requester waits meanwhile, and requests again after a failure.
 const ATTACHED_WITHIN: Duration = Duration::from_secs(15);
@@ -33,6 +33,8 @@ pub(crate) struct Tools {
     pub(crate) client: Client,
     pub(crate) converger: Arc<Converger>,
     pub(crate) fences: Fences,
+    /// Counts the requests on which the agent began to work.
+    pub(crate) requests: Counter,
 }
 
 /// Why a fence is not proved.

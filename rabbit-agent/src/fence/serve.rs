@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use daemon::chain;
+use daemon::{blocking, chain};
 use futures::{Stream, StreamExt};
 use storage::desired::NodeName;
 use tokio::{sync::mpsc, task::JoinSet};
@@ -23,8 +23,6 @@ use self::{
 };
 pub(crate) use super::detach::Tools;
 use super::{FenceConfig, Fences, answer::finish, barrier::Closed, request::FileName, spool::Scan};
-use crate::{status::AgentStatus, watch::Update};
-use daemon::blocking;
 
 /// Delay before the agent opens or reads the directories again after a failure: a disk may be mounted late or come
 /// back, and a lack of memory or descriptors may pass.
@@ -42,8 +40,7 @@ pub(crate) struct Fencer {
     lost: bool,
     tools: Arc<Tools>,
     config: Arc<FenceConfig>,
-    status: AgentStatus,
-    updates: mpsc::UnboundedSender<Update>,
+    changes: mpsc::UnboundedSender<()>,
     running: JoinSet<Ended>,
     busy: BTreeSet<NodeName>,
     /// Requests that could not be answered or deleted. The agent retries them after the next change.
@@ -93,17 +90,15 @@ impl Fencer {
     pub(crate) fn open(
         config: FenceConfig,
         tools: Tools,
-        status: AgentStatus,
-    ) -> (Self, impl Stream<Item = Update> + use<>) {
-        let (updates, received) = mpsc::unbounded_channel();
+    ) -> (Self, impl Stream<Item = ()> + use<>) {
+        let (changes, received) = mpsc::unbounded_channel();
         let mut fencer = Self {
             spool: None,
             unreadable: None,
             lost: false,
             tools: Arc::new(tools),
             config: Arc::new(config),
-            status,
-            updates,
+            changes,
             running: JoinSet::new(),
             busy: BTreeSet::new(),
             failed: BTreeSet::new(),
@@ -173,7 +168,7 @@ impl Fencer {
 
     /// Reports that the fenced nodes changed. Sending fails only while the agent stops.
     fn publish(&self) {
-        drop(self.updates.send(Update::new(|cache| cache.fences_changed())));
+        drop(self.changes.send(()));
     }
 
     async fn check(&mut self) {
@@ -254,7 +249,7 @@ impl Fencer {
             self.spawn(node, None, finish(config, spool, target, answered));
         }
         for (node, requests) in self.by_node(scan.requested) {
-            requests.iter().for_each(|_| self.status.count_fence());
+            self.tools.requests.inc_by(requests.len() as u64);
             let (tools, config) = (Arc::clone(&self.tools), Arc::clone(&self.config));
             let (spool, target) = (spool.clone(), node.clone());
             let closed = tools.fences.close(&node);

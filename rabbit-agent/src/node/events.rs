@@ -204,7 +204,7 @@ mod tests {
     fn a_compute_causes_events_when_fenced_and_unfenced() {
         let was = report::servers(&samples::chassis(), &Judgement::default());
         let mut is = was.clone();
-        crate::fence::servers::mark_fenced(&mut is, &["compute-03".parse().unwrap()].into());
+        report::mark_fenced(&mut is, &["compute-03".parse().unwrap()].into());
         let events = computes(&was, &is);
         assert_eq!(reasons(&events), ["ComputeFenced"]);
         assert_eq!(events[0].part.as_deref(), Some("status.servers{compute-03}"));

@@ -24,7 +24,6 @@ use super::{events, facts::facts, report};
 use crate::{
     cache::Key,
     chassis::Chassis,
-    fence,
     health::{CheckFacts, DrivesRead, HealthState, Judgement},
     pass::{Context, Pass},
 };
@@ -68,7 +67,7 @@ pub async fn reconcile(
     }
     let before = object.status.clone().unwrap_or_default();
     let mut status = report::status(&before, seen, &view.chassis, &judged, health.slots(), spread);
-    fence::servers::mark_fenced(&mut status.servers, &context.fences.fenced());
+    report::mark_fenced(&mut status.servers, &context.fences.fenced());
     if let Some(nid) = facts.as_ref().and_then(|facts| facts.nids.first()) {
         status.lnet_nid.clone_from(nid);
     }
@@ -175,7 +174,7 @@ async fn report_links(
     };
     let mut after = object.clone();
     let mut servers = report::servers(&view.chassis, &judged);
-    fence::servers::mark_fenced(&mut servers, &context.fences.fenced());
+    report::mark_fenced(&mut servers, &context.fences.fenced());
     let events = events::computes(&status.servers, &servers);
     after.status = Some(api::NnfNodeStatus { servers, ..status.clone() });
     if let Some(stored) = patch::status(&context.client, object, &after).await? {

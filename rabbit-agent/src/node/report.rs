@@ -18,7 +18,7 @@ use api::{
 };
 use storage::{
     Observed,
-    desired::{Endpoint, NamespaceId, ObjectUid, Spread},
+    desired::{Endpoint, NamespaceId, NodeName, ObjectUid, Spread},
     observed::{Drive, Namespace},
     plan::allocatable,
 };
@@ -100,6 +100,16 @@ fn labels(drives: &[Drive]) -> impl Iterator<Item = String> {
 fn first_free(used: &BTreeSet<String>, first: u32) -> String {
     let mut numbers = (first..).map(|number| number.to_string());
     numbers.find(|number| !used.contains(number)).unwrap_or_default()
+}
+
+/// Reports fenced computes as fenced, whatever else their state is: central controllers then create no mounts for them.
+pub fn mark_fenced(servers: &mut [NnfServerStatus], fenced: &BTreeSet<NodeName>) {
+    for server in servers {
+        if fenced.iter().any(|node| node.as_str() == server.hostname) {
+            server.status = Some(NnfResourceStatus::Fenced);
+            server.health = Some(NnfResourceHealth::Critical);
+        }
+    }
 }
 
 /// Returns the bytes that namespaces occupy, but not more than the drives' capacity.

@@ -2,6 +2,7 @@ use std::{fs, path::Path};
 
 use kube::{Client, client::Body};
 use storage::{Converger, fake::FakeHost};
+use prometheus_client::metrics::counter::Counter;
 use tower::service_fn;
 
 use super::*;
@@ -18,6 +19,7 @@ fn fencer(at: &Path) -> Fencer {
         client: Client::new(service_fn(no_api), "default"),
         converger: Arc::new(Converger::new(Arc::new(FakeHost::new(node, roots)))),
         fences: Fences::default(),
+        requests: Counter::default(),
     };
     let config = FenceConfig {
         requests: at.join("requests"),
@@ -25,7 +27,7 @@ fn fencer(at: &Path) -> Fencer {
         dlm_tool: "dlm_tool".into(),
         corosync: at.join("corosync.conf"),
     };
-    Fencer::open(config, tools, AgentStatus::default()).0
+    Fencer::open(config, tools).0
 }
 
 #[tokio::test]

@@ -267,3 +267,18 @@ fn a_reported_namespace_is_lost_if_a_healthy_drive_lacks_it() {
     let seen = Observed { drives, namespaces: vec![there], ..Observed::default() };
     assert_eq!(lost_namespaces(&seen, &reported), [(&at("d0", 2), "job"), (&at("d9", 1), "job")]);
 }
+
+#[test]
+fn only_the_fenced_compute_is_reported_as_fenced() {
+    let mut servers = servers(&samples::chassis(), &Judgement::default());
+    let before = servers.clone();
+    mark_fenced(&mut servers, &["compute-03".parse().unwrap()].into());
+    for (place, (now, before)) in servers.iter().zip(&before).enumerate() {
+        if place == 7 {
+            let expected = (Some(NnfResourceStatus::Fenced), Some(NnfResourceHealth::Critical));
+            assert_eq!((now.status.clone(), now.health.clone()), expected);
+        } else {
+            assert_eq!(now, before);
+        }
+    }
+}
