@@ -16,13 +16,13 @@ use api::{
     names::{NNF_NODE, SYSTEM_CONFIGURATION},
 };
 use controller::{Change, Event, Fingerprint, Object, Store};
+use fence::chassis::Chassis;
 use kube::ResourceExt;
 use storage::desired::NodeName;
 use thiserror::Error;
 
 pub use self::storage_use::block_name;
 use self::storage_use::refers_to;
-use crate::chassis::Chassis;
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {

@@ -12,6 +12,7 @@ use agent::{
 };
 use apiclient::Address;
 pub use args::Args;
+use fence::{FenceConfig, FenceConfigError};
 use storage::desired::{MountPointError, SpreadError};
 use storage_linux::LinuxConfig;
 use thiserror::Error;
@@ -20,7 +21,6 @@ use crate::{
     bind::BindAddress,
     block_storage::desired::AllocationPolicy,
     container::args::ContainerConfig,
-    fence::{FenceConfig, FenceConfigError},
     health::args::HealthConfig,
     lustre_mgt::args::{Mgs, MgsArgsError},
     movement::args::MovementConfig,

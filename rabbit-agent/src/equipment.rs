@@ -4,18 +4,13 @@ use std::sync::Arc;
 
 use agent::records::MountRecords;
 use controller::events::Events;
+use fence::{Fences, Gate};
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use kube::Client;
 use packages::JobPackages;
 use storage::Converger;
 
-use crate::{
-    config::Rabbit,
-    container::PodmanHost,
-    fence::{Fences, Gate},
-    movement::Movers,
-    pass::Context,
-};
+use crate::{config::Rabbit, container::PodmanHost, movement::Movers, pass::Context};
 
 /// The clients and records that a context needs beside the rabbit's settings.
 #[derive(Debug)]

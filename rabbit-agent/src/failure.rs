@@ -4,12 +4,10 @@ use agent::error::{ASK_ADMINISTRATORS, Failure, rank};
 use api::{ErrorType, Severity};
 use controller::Retry;
 use daemon::chain;
+use fence::chassis::ChassisError;
 use storage::{ConvergeError, Rejection, plan::Missing};
 
-use crate::{
-    block_storage::desired::BlockStorageError, chassis::ChassisError,
-    node_storage::desired::NodeStorageError,
-};
+use crate::{block_storage::desired::BlockStorageError, node_storage::desired::NodeStorageError};
 
 /// Words for which the sites' tools search an error when a rabbit is full.
 pub const INSUFFICIENT: &str = "insufficient capacity available";

@@ -9,7 +9,8 @@
 //! (NnfDataMovement), which runs `datamover`, and `lustre_mgt` (NnfLustreMGT), which allocates names and converges
 //! nothing on the node. `desired`, `plan` and `report` do no I/O; `reconcile` joins them.
 //!
-//! `preview` plans for objects without a pass, for `warren plan` and `--dry-run`.
+//! `preview` plans for objects without a pass, for `warren plan` and `--dry-run`. Crate `fence` fences computes beside the
+//! passes.
 //!
 //! *Central controllers* are the programs that write the objects' specs: Warren's workflow engine, or the Go
 //! controllers, which Warren replaces.
@@ -33,13 +34,11 @@ pub mod agent;
 pub mod bind;
 pub mod block_storage;
 pub mod cache;
-pub mod chassis;
 pub mod client_mount;
 pub mod config;
 pub mod container;
 mod equipment;
 pub mod failure;
-pub mod fence;
 pub mod health;
 pub mod lustre_mgt;
 pub mod movement;

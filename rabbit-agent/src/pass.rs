@@ -10,6 +10,7 @@ use controller::{
     events::Events,
     patch::{self, WriteError},
 };
+use fence::Fences;
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use kube::{Api, Client, ResourceExt, core::object::HasStatus};
 use packages::JobPackages;
@@ -22,7 +23,6 @@ use crate::{
     block_storage::desired::AllocationPolicy,
     cache::{Cache, Cached, Key, NoProfile, Wake},
     container,
-    fence::Fences,
     lustre_mgt::args::Mgs,
     movement::Movers,
     node_storage::{desired::TemporaryRoot, progress::Progress},

@@ -11,6 +11,7 @@ use agent::{
 };
 use apiclient::{ConnectError, connect};
 use daemon::{End, ListenError, Signals, notify_ready, notify_stopping, vital};
+use fence::{Fencer, Fences, Tools};
 use futures::{Stream, StreamExt, stream};
 use kube::Client;
 use packages::JobPackages;
@@ -23,10 +24,9 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use crate::{
     agent::Agent,
     bind::BindError,
-    cache::Cache,
+    cache::{Cache, Wake},
     config::{Config, Rabbit},
     equipment::Equipment,
-    fence::{Fencer, Fences, Tools},
     health::{HealthState, switches, uevents},
     movement::{Movers, movers::News},
     preview::{
@@ -129,9 +129,10 @@ pub async fn work<E>(
         client: client.clone(),
         converger: Arc::clone(&converger),
         fences: Fences::default(),
+        changed: Arc::default(),
         requests: status.fence_requests(),
     };
-    let fences = tools.fences.clone();
+    let (fences, fenced) = (tools.fences.clone(), Arc::clone(&tools.changed));
     let package = Arc::new(Notify::new());
     let packages = rabbit.packages.as_ref();
     let packages = packages.map(|directory| JobPackages::new(directory, Arc::clone(&package)));
@@ -140,9 +141,8 @@ pub async fn work<E>(
     let updates = stream::select(updates, movement_updates(news));
     // Opens the directories of fence requests before the first allocation, so that the agent knows which computes are
     // fenced.
-    let (fencer, changes) = Fencer::open(rabbit.fence.clone(), tools);
-    let fenced = changes.map(|()| Update::new(|cache: &mut Cache| cache.fences_changed()));
-    let events = stream::select(fenced, updates);
+    let fencer = Fencer::open(rabbit.fence.clone(), tools);
+    let events = stream::select(notices(fenced, |cache| cache.fences_changed()), updates);
     let equipment = Equipment { converger, records, fences, packages, movers };
     let context = equipment.into_context(rabbit, client);
     let agent = Agent::new(Arc::new(context), status, snapshot_requests);
@@ -180,11 +180,16 @@ fn updates(
 ) -> impl Stream<Item = Update> + use<> {
     let objects = watch_all(client, &rabbit.site.node, rabbit.packages.is_some());
     let node = health.checks_due().map(|()| Update::new(Cache::devices_changed));
-    let packages = stream::unfold(package, |package| async {
-        package.notified().await;
-        Some((Update::new(|cache: &mut Cache| cache.waiting_containers()), package))
-    });
+    let packages = notices(package, |cache| cache.waiting_containers());
     stream::select(objects, stream::select(node.boxed(), packages.boxed()))
+}
+
+/// Returns the stream of one update for each notice.
+fn notices(notice: Arc<Notify>, wakes: fn(&mut Cache) -> Vec<Wake>) -> impl Stream<Item = Update> {
+    stream::unfold(notice, move |notice| async move {
+        notice.notified().await;
+        Some((Update::new(wakes), notice))
+    })
 }
 
 /// Returns the stream of updates from the `datamover` processes.

@@ -8,15 +8,15 @@
 use std::collections::BTreeSet;
 
 use api::{NnfNodeBlockStorage, nnf_node_block_storage::NnfNodeBlockStorageDeviceStatus};
+use fence::{
+    Fences, FencesUnknown,
+    chassis::{Chassis, ChassisError},
+    is_shared,
+};
 use storage::desired::{
     Access, Allocation, AllocationId, NameError, NamespaceId, ObjectUid, Reported, Spread,
 };
 use thiserror::Error;
-
-use crate::{
-    chassis::{Chassis, ChassisError},
-    fence::{Fences, FencesUnknown, is_shared},
-};
 
 /// Settings for all allocations of this rabbit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

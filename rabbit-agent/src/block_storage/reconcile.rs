@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use agent::error::Failure;
 use api::{NnfNodeBlockStorage, names::finalizer};
+use fence::is_shared;
 use storage::{
     Converged, Desired, Observed, Step,
     desired::{Allocation, AllocationId, Endpoint},
@@ -20,7 +21,6 @@ use super::{
 use crate::{
     cache::Key,
     failure::{self, combined, no_room},
-    fence::is_shared,
     pass::{Context, Pass, converge},
 };
 

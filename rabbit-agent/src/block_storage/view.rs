@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use api::{NnfNodeBlockStorage, names::finalizer};
 use controller::{describe, has_finalizer};
 use daemon::chain;
+use fence::{Fences, chassis::Chassis};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use storage::{
     Observed,
@@ -16,7 +17,7 @@ use super::{
     desired::{AllocationPolicy, BlockStorageError, Elsewhere, from_status, without_fenced},
     report,
 };
-use crate::{cache::Cache, chassis::Chassis, fence::Fences};
+use crate::cache::Cache;
 
 /// The part of the cache that a pass over a NnfNodeBlockStorage reads.
 #[derive(Debug)]

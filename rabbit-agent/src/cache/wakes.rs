@@ -7,13 +7,11 @@ use api::{
     nnf_data_movement::DataMovementState,
     nnf_node_storage::{FileSystemType, NnfStorageHealth},
 };
+use fence::is_shared;
 use kube::ResourceExt;
 
 use super::{Cache, Cached, Key, Wake, refers_to};
-use crate::{
-    fence::is_shared,
-    movement::{self, movers::News},
-};
+use crate::movement::{self, movers::News};
 
 impl Cache {
     /// Returns the objects to wake when the set of fenced computes changed. The set decides which computes get a GFS2,

@@ -12,10 +12,10 @@ use bytesize::ByteSize;
 use clap::{Arg, CommandFactory, FromArgMatches, Parser};
 use cli::{help_on_a_screen, short_help};
 use daemon::{LogArgs, ZapArgs};
+use fence::FenceArgs;
 
 use crate::{
     container::args::ContainerArgs,
-    fence::FenceArgs,
     health::args::HealthArgs,
     lustre_mgt::args::MgsArgs,
     movement::args::MovementArgs,

@@ -12,6 +12,7 @@ use std::{
 
 use agent::error::Failure;
 use api::{NnfNode, NnfNodeSpec, names::NNF_NODE, nnf_node::NnfNodeState};
+use fence::chassis::Chassis;
 use kube::{Api, api::PostParams};
 use storage::{
     Desired, Observed,
@@ -23,7 +24,6 @@ use storage::{
 use super::{events, facts::facts, report};
 use crate::{
     cache::Key,
-    chassis::Chassis,
     health::{CheckFacts, DrivesRead, HealthState, Judgement},
     pass::{Context, Pass},
 };

@@ -16,6 +16,7 @@ use api::{
     NnfNodeStatus,
     nnf_node::{NnfDriveStatus, NnfResourceHealth, NnfResourceStatus, NnfServerStatus},
 };
+use fence::chassis::{Chassis, SLOTS};
 use storage::{
     Observed,
     desired::{Endpoint, NamespaceId, NodeName, ObjectUid, Spread},
@@ -23,10 +24,7 @@ use storage::{
     plan::allocatable,
 };
 
-use crate::{
-    chassis::{Chassis, SLOTS},
-    health::{self, Judgement},
-};
+use crate::health::{self, Judgement};
 
 /// Returns the status. The fencing flag and the LNet address stay as they are in `before`, because
 /// other programs write them.

@@ -11,6 +11,7 @@ use api::names::NNF_NODE;
 use apiclient::connect;
 use cli::{Failure as PrintFailure, Output};
 use daemon::{End, Signals};
+use fence::read_fences;
 use futures::StreamExt;
 use kube::Client;
 use packages::JobPackages;
@@ -26,7 +27,6 @@ use crate::{
     client_mount::{prepare::prepare_all, start::points_to_keep},
     config::{Config, Rabbit},
     equipment::Equipment,
-    fence::read_fences,
     movement::Movers,
     run::RunError,
     watch::watch_all,

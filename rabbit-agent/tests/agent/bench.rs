@@ -21,6 +21,7 @@ use api::{
 };
 use clap::Parser;
 use daemon::End;
+use fence::FenceConfig;
 use futures::{StreamExt, TryStreamExt};
 use http::Method;
 use k8s_openapi::{
@@ -38,7 +39,6 @@ use rabbit_agent::{
     block_storage::desired::AllocationPolicy,
     config::{Args, Config, Rabbit},
     container::args::ContainerConfig,
-    fence::FenceConfig,
     lustre_mgt::args::Mgs,
     movement::args::MovementConfig,
     node_storage::desired::TemporaryRoot,

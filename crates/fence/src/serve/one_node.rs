@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use storage::desired::NodeName;
 use tokio::task::JoinHandle;
 
-use crate::fence::{
+use crate::{
     FenceConfig,
     answer::answer_all,
     detach::{Tools, detach, not_proved},

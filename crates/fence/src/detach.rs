@@ -1,7 +1,7 @@
 //! Carries out a fence: detaches all namespaces concerned, reads the drives again, and decides whether
 //! the fence is proved.
 
-use std::{fmt::Debug, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use api::{NnfNodeBlockStorage, SystemConfiguration, names::SYSTEM_CONFIGURATION};
 use apiclient::plain;
@@ -11,6 +11,7 @@ use prometheus_client::metrics::counter::Counter;
 use serde::de::DeserializeOwned;
 use storage::{Converger, Desired, Observed, desired::NodeName};
 use thiserror::Error;
+use tokio::sync::Notify;
 
 use super::{
     Fences,
@@ -27,14 +28,22 @@ const ATTACHED_WITHIN: Duration = Duration::from_secs(15);
 const LISTED_WITHIN: Duration = Duration::from_secs(8);
 
 /// Clients and state that a fence needs.
-#[derive(Clone)]
-pub(crate) struct Tools {
-    pub(crate) node: NodeName,
-    pub(crate) client: Client,
-    pub(crate) converger: Arc<Converger>,
-    pub(crate) fences: Fences,
+pub struct Tools {
+    pub node: NodeName,
+    pub client: Client,
+    pub converger: Arc<Converger>,
+    pub fences: Fences,
+    /// Notified when the fenced nodes changed, or when the agent can or cannot tell them any more.
+    pub changed: Arc<Notify>,
     /// Counts the requests on which the agent began to work.
-    pub(crate) requests: Counter,
+    pub requests: Counter,
+}
+
+impl fmt::Debug for Tools {
+    /// Leaves out the client, which has no Debug output.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tools").field("node", &self.node).finish_non_exhaustive()
+    }
 }
 
 /// Why a fence is not proved.
@@ -146,7 +155,7 @@ async fn chassis(tools: &Tools) -> Result<Chassis, DetachError> {
     Ok(Chassis::new(&tools.node, systems.first()))
 }
 
-async fn list<K: Clone + Debug + DeserializeOwned>(
+async fn list<K: Clone + fmt::Debug + DeserializeOwned>(
     api: &Api<K>,
     filter: ListParams,
 ) -> Result<Vec<K>, String> {

@@ -22,8 +22,9 @@
 //! Both directories keep their files over a reboot, and only root writes there.
 
 mod answer;
-pub mod args;
-pub mod barrier;
+mod args;
+mod barrier;
+pub mod chassis;
 mod corosync;
 mod detach;
 mod fenced_namespaces;
@@ -32,13 +33,15 @@ mod notify;
 mod proof;
 mod request;
 mod response;
+#[cfg(test)]
+mod samples;
 mod serve;
 mod spool;
 
 pub use args::{FenceArgs, FenceConfig, FenceConfigError};
 pub use barrier::{Fences, FencesUnknown};
-pub(crate) use gate::Gate;
-pub(crate) use serve::{Fencer, Tools, read_fences};
+pub use gate::Gate;
+pub use serve::{Fencer, Tools, read_fences};
 
 use api::names::label;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;

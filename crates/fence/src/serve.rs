@@ -12,16 +12,14 @@ use std::{
 };
 
 use daemon::{blocking, chain};
-use futures::{Stream, StreamExt};
 use storage::desired::NodeName;
-use tokio::{sync::mpsc, task::JoinSet};
-use tokio_stream::wrappers::UnboundedReceiverStream;
+use tokio::task::JoinSet;
 
 use self::{
     one_node::fence,
     open_spool::{OpenSpool, changed},
 };
-pub(crate) use super::detach::Tools;
+pub use super::detach::Tools;
 use super::{FenceConfig, Fences, answer::finish, barrier::Closed, request::FileName, spool::Scan};
 
 /// Delay before the agent opens or reads the directories again after a failure: a disk may be mounted late or come
@@ -31,7 +29,8 @@ const RETRY_AFTER: Duration = Duration::from_secs(5);
 /// The same delay if the directories never existed, and no cluster is configured that could request a fence.
 const RETRY_AFTER_UNUSED: Duration = Duration::from_secs(60);
 
-pub(crate) struct Fencer {
+#[derive(Debug)]
+pub struct Fencer {
     spool: Option<OpenSpool>,
     /// The reason why the directories could not be read. Until they can be read, no compute gets a GFS2.
     unreadable: Option<String>,
@@ -40,7 +39,6 @@ pub(crate) struct Fencer {
     lost: bool,
     tools: Arc<Tools>,
     config: Arc<FenceConfig>,
-    changes: mpsc::UnboundedSender<()>,
     running: JoinSet<Ended>,
     busy: BTreeSet<NodeName>,
     /// Requests that could not be answered or deleted. The agent retries them after the next change.
@@ -51,6 +49,7 @@ pub(crate) struct Fencer {
 }
 
 /// Result of the work on a node's files.
+#[derive(Debug)]
 struct Ended {
     node: NodeName,
     /// Requests that could not be answered or deleted.
@@ -67,7 +66,7 @@ enum Next {
 }
 
 /// Reads from the directories of requests and answers which computes are fenced. Changes nothing.
-pub(crate) fn read_fences(config: &FenceConfig) -> Fences {
+pub fn read_fences(config: &FenceConfig) -> Fences {
     let fences = Fences::default();
     match OpenSpool::open(config, false) {
         Ok((_, scan)) => drop(update(&fences, &scan)),
@@ -83,22 +82,17 @@ fn update(fences: &Fences, scan: &Scan) -> bool {
 }
 
 impl Fencer {
-    /// Opens the directories and reads which nodes are fenced. The returned stream reports changes of the fenced nodes.
+    /// Opens the directories and reads which nodes are fenced.
     ///
     /// Without directories Pacemaker's agent cannot request a fence. No compute gets a GFS2 until the directories
     /// exist; all other work continues.
-    pub(crate) fn open(
-        config: FenceConfig,
-        tools: Tools,
-    ) -> (Self, impl Stream<Item = ()> + use<>) {
-        let (changes, received) = mpsc::unbounded_channel();
+    pub fn open(config: FenceConfig, tools: Tools) -> Self {
         let mut fencer = Self {
             spool: None,
             unreadable: None,
             lost: false,
             tools: Arc::new(tools),
             config: Arc::new(config),
-            changes,
             running: JoinSet::new(),
             busy: BTreeSet::new(),
             failed: BTreeSet::new(),
@@ -119,11 +113,10 @@ impl Fencer {
                 fencer.unreadable = Some(why);
             }
         }
-        // The stream must not end when the fencer ends: the fenced nodes stay fenced.
-        (fencer, UnboundedReceiverStream::new(received).chain(futures::stream::pending()))
+        fencer
     }
 
-    pub(crate) async fn run(mut self) {
+    pub async fn run(mut self) {
         self.check().await;
         loop {
             let retry_after = self.retry_after();
@@ -149,7 +142,7 @@ impl Fencer {
                     // The files are read before `closed` is dropped: so the node never gets a GFS2 in between.
                     self.check().await;
                     drop(closed);
-                    self.publish();
+                    self.tools.changed.notify_one();
                     continue;
                 }
                 Next::Lost(error) => {
@@ -166,11 +159,6 @@ impl Fencer {
         if is_used { RETRY_AFTER } else { RETRY_AFTER_UNUSED }
     }
 
-    /// Reports that the fenced nodes changed. Sending fails only while the agent stops.
-    fn publish(&self) {
-        drop(self.changes.send(()));
-    }
-
     async fn check(&mut self) {
         let scan = match self.scan().await {
             Ok(scan) => scan,
@@ -183,7 +171,7 @@ impl Fencer {
             self.tools.fences.set_known();
         }
         if fenced_changed || was_unreadable {
-            self.publish();
+            self.tools.changed.notify_one();
         }
         self.start(scan);
     }
@@ -224,7 +212,7 @@ impl Fencer {
             log::error!("no compute gets access to a GFS2 until fence requests can be read: {why}");
             self.tools.fences.set_unknown(why.clone());
             self.unreadable = Some(why);
-            self.publish();
+            self.tools.changed.notify_one();
         }
     }
 

@@ -1,7 +1,7 @@
 use k8s_openapi::jiff::Timestamp;
 
 use super::*;
-use crate::fence::{
+use crate::{
     request::tests::{body, name},
     response::Verdict,
 };

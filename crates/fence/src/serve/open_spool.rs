@@ -4,12 +4,13 @@ use std::io;
 
 use daemon::chain;
 
-use crate::fence::{
+use crate::{
     FenceConfig,
     notify::Watch,
     spool::{Scan, Spool},
 };
 
+#[derive(Debug)]
 pub(super) struct OpenSpool {
     pub(super) spool: Spool,
     pub(super) watch: Watch,

@@ -99,11 +99,10 @@ mod tests {
     };
 
     use super::*;
-    use crate::samples;
+    use crate::samples::{self, GFS2_UID, XFS_UID};
 
     const DRIVE: &str = "nqn.2026-01.io.warren:d0";
     const OTHER: &str = "nqn.2026-01.io.warren:d1";
-    const XFS_UID: &str = "1a2a1017-e32b-40f1-940a-81c7b709810f";
     const LOST_UID: &str = "2a2a1017-e32b-40f1-940a-81c7b709810f";
 
     fn drive_called(nqn: &str, fault: Option<&str>) -> Drive {
@@ -142,12 +141,11 @@ mod tests {
 
     /// Returns the namespaces of two objects: a GFS2 whose status names namespace 1 of the first drive, and an XFS.
     fn fenced() -> FencedNamespaces {
-        let mut gfs2 = serde_json::to_value(samples::block_storage_ready(1)).unwrap();
-        gfs2["metadata"]["labels"]["nnf.cray.hpe.com/allocationset"] = json!("gfs2");
-        let mut xfs =
-            serde_json::to_value(samples::block_storage(&[(1, &["compute-03"])])).unwrap();
-        xfs["metadata"]["uid"] = json!(XFS_UID);
-        let objects = [gfs2, xfs].map(|object| serde_json::from_value(object).unwrap());
+        let mut gfs2 = samples::block_storage(GFS2_UID, "gfs2");
+        let devices = json!([{"NQN": DRIVE, "namespaceId": "1"}]);
+        let status = json!({"ready": true, "allocations": [{"devices": devices}]});
+        gfs2.status = Some(serde_json::from_value(status).unwrap());
+        let objects = [gfs2, samples::block_storage(XFS_UID, "xfs")];
         let fenced = FencedNamespaces::new(&objects.map(|object| DeserializeGuard(Ok(object))));
         assert!(fenced.unreadable.is_empty() && fenced.devices.len() == 1);
         fenced
@@ -173,13 +171,8 @@ mod tests {
     #[test]
     fn namespaces_of_a_gfs2_and_namespaces_without_object_are_detached() {
         let observed = observed(vec![
-            namespace(
-                DRIVE,
-                1,
-                samples::BLOCK_UID,
-                &["rabbit-1@0", "compute-01@1", "compute-03@7"],
-            ),
-            namespace(OTHER, 1, samples::BLOCK_UID, &["compute-03@7"]),
+            namespace(DRIVE, 1, GFS2_UID, &["rabbit-1@0", "compute-01@1", "compute-03@7"]),
+            namespace(OTHER, 1, GFS2_UID, &["compute-03@7"]),
             namespace(DRIVE, 2, XFS_UID, &["compute-03@7"]),
             namespace(DRIVE, 3, LOST_UID, &["endpoint-7@7"]),
             namespace(DRIVE, 4, "somebody's", &["compute-03@7"]),
@@ -187,7 +180,7 @@ mod tests {
         ]);
         let expected = [
             format!("{LOST_UID}/endpoint-7 (endpoint 7)"),
-            format!("{}/compute-03 (endpoint 7)", samples::BLOCK_UID),
+            format!("{GFS2_UID}/compute-03 (endpoint 7)"),
         ];
         assert_eq!(units_for(&observed), expected);
         let reasons = reasons(&observed);
@@ -198,12 +191,7 @@ mod tests {
     #[test]
     fn a_fence_is_proved_if_every_drive_shows_no_access_to_a_gfs2() {
         let observed = observed(vec![
-            namespace(
-                DRIVE,
-                1,
-                samples::BLOCK_UID,
-                &["rabbit-1@0", "compute-01@1", "endpoint-2@2"],
-            ),
+            namespace(DRIVE, 1, GFS2_UID, &["rabbit-1@0", "compute-01@1", "endpoint-2@2"]),
             namespace(DRIVE, 2, XFS_UID, &["compute-03@7", "compute-77@4"]),
             namespace(DRIVE, 4, "somebody's", &["rabbit-1@0"]),
         ]);
@@ -214,14 +202,11 @@ mod tests {
     #[test]
     fn a_fence_detaches_hosts_that_match_the_node_by_slot_or_by_name() {
         let observed = observed(vec![
-            namespace(DRIVE, 1, samples::BLOCK_UID, &["compute-02@7", "compute-01@1"]),
-            namespace(OTHER, 1, samples::BLOCK_UID, &["compute-03@2"]),
+            namespace(DRIVE, 1, GFS2_UID, &["compute-02@7", "compute-01@1"]),
+            namespace(OTHER, 1, GFS2_UID, &["compute-03@2"]),
         ]);
         let expected = ["compute-03 (endpoint 2)", "compute-02 (endpoint 7)"];
-        assert_eq!(
-            units_for(&observed),
-            expected.map(|expected| format!("{}/{expected}", samples::BLOCK_UID))
-        );
+        assert_eq!(units_for(&observed), expected.map(|expected| format!("{GFS2_UID}/{expected}")));
         assert_eq!(
             reasons(&observed).matches("still reaches").count(),
             2,
@@ -239,7 +224,7 @@ mod tests {
         absent.drives.remove(0);
         assert!(reasons(&absent).contains("namespace 1 of drive"), "its drive is not there at all");
 
-        let mut faulty = observed(vec![namespace(DRIVE, 1, samples::BLOCK_UID, &[])]);
+        let mut faulty = observed(vec![namespace(DRIVE, 1, GFS2_UID, &[])]);
         faulty.drives[0] = drive_called(DRIVE, Some("it does not answer"));
         assert!(reasons(&faulty).contains("it does not answer"), "{}", reasons(&faulty));
 
@@ -251,7 +236,7 @@ mod tests {
         faulty.drives[1] = drive_called(OTHER, Some("it does not answer"));
         assert_eq!(reasons(&faulty), "", "the drive has only an XFS");
 
-        let stranger = observed(vec![namespace(DRIVE, 1, samples::BLOCK_UID, &["compute-77@4"])]);
+        let stranger = observed(vec![namespace(DRIVE, 1, GFS2_UID, &["compute-77@4"])]);
         assert!(reasons(&stranger).contains("which may be compute-03"), "{}", reasons(&stranger));
         let foreign = observed(vec![namespace(DRIVE, 9, "somebody's", &["endpoint-7@7"])]);
         assert!(
@@ -262,7 +247,7 @@ mod tests {
 
     #[test]
     fn an_absent_drive_leaves_a_fence_unproved_unless_it_was_replaced() {
-        let lost = [samples::BLOCK_UID, LOST_UID].map(|owner| namespace(DRIVE, 1, owner, &[]));
+        let lost = [GFS2_UID, LOST_UID].map(|owner| namespace(DRIVE, 1, owner, &[]));
         let mut observed = observed(lost.to_vec());
         observed.drives[0] = drive_called(DRIVE, Some("another is in its slot"));
         assert_eq!(unproved(&observed, &fenced(), &hosts()).len(), 2, "{}", reasons(&observed));

@@ -1,12 +1,12 @@
 use std::{fs, path::Path};
 
 use kube::{Client, client::Body};
-use storage::{Converger, fake::FakeHost};
 use prometheus_client::metrics::counter::Counter;
+use storage::{Converger, fake::FakeHost};
 use tower::service_fn;
 
 use super::*;
-use crate::fence::Fences;
+use crate::Fences;
 
 fn fencer(at: &Path) -> Fencer {
     let node: NodeName = "rabbit-1".parse().unwrap();
@@ -19,6 +19,7 @@ fn fencer(at: &Path) -> Fencer {
         client: Client::new(service_fn(no_api), "default"),
         converger: Arc::new(Converger::new(Arc::new(FakeHost::new(node, roots)))),
         fences: Fences::default(),
+        changed: Arc::default(),
         requests: Counter::default(),
     };
     let config = FenceConfig {
@@ -27,7 +28,7 @@ fn fencer(at: &Path) -> Fencer {
         dlm_tool: "dlm_tool".into(),
         corosync: at.join("corosync.conf"),
     };
-    Fencer::open(config, tools).0
+    Fencer::open(config, tools)
 }
 
 #[tokio::test]
@@ -55,7 +56,7 @@ async fn a_node_stays_fenced_when_the_directory_of_answers_is_replaced() {
     let directory = tempfile::tempdir().unwrap();
     let mut fencer = fencer(directory.path());
     let responses = directory.path().join("responses");
-    let answer = format!("compute-01-{}.json", crate::fence::request::tests::ID);
+    let answer = format!("compute-01-{}.json", crate::request::tests::ID);
     fs::write(responses.join(answer), r#"{"success": true}"#).unwrap();
     fencer.check().await;
     assert_eq!(fencer.tools.fences.fenced().len(), 1);

@@ -16,9 +16,9 @@ use super::Fences;
 
 /// A [`Host`] that attaches nothing to a fenced compute, and does all other work of the host behind it.
 #[derive(Debug)]
-pub(crate) struct Gate {
-    pub(crate) host: Arc<dyn Host>,
-    pub(crate) fences: Fences,
+pub struct Gate {
+    pub host: Arc<dyn Host>,
+    pub fences: Fences,
 }
 
 impl Host for Gate {

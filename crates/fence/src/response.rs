@@ -89,7 +89,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::fence::request::tests::{ID, body, name};
+    use crate::request::tests::{ID, body, name};
 
     fn answer_with(verdict: &Verdict) -> Value {
         let mut body_with_more = body("compute-01");

@@ -23,7 +23,7 @@ pub struct FencesUnknown(String);
 
 /// Why a compute gets no access to a GFS2.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum NotAttached {
+pub(super) enum NotAttached {
     #[error(transparent)]
     Unknown(#[from] FencesUnknown),
     #[error("{0} is fenced, or is being fenced")]
@@ -174,6 +174,7 @@ impl Fences {
 #[cfg(test)]
 mod tests {
     use futures::FutureExt;
+    use storage::desired::{AllocationId, Spread};
 
     use super::*;
     use crate::samples;
@@ -183,9 +184,10 @@ mod tests {
     }
 
     fn sample_allocations() -> Vec<Allocation> {
-        let object =
-            samples::block_storage(&[(1 << 20, &["rabbit-1", "compute-01", "compute-03"])]);
-        samples::allocations(&object)
+        let id = AllocationId { owner: samples::GFS2_UID.parse().unwrap(), index: 0 };
+        let hosts = ["rabbit-1", "compute-01", "compute-03"];
+        let access = hosts.map(|host| samples::chassis().access(host).unwrap()).into();
+        vec![Allocation::new(id, 1 << 20, Spread::ONE, access)]
     }
 
     fn granted_nodes(fences: &Fences) -> Vec<String> {
