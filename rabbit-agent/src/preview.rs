@@ -3,7 +3,7 @@
 //! ```text
 //! request ─► snapshot of the agent's cache, with the objects of the request ─► views of passes ─► steps with their cost
 //! ```
-//! A plan reads the same views and desired states as a pass (`agent/passes.rs`). It has the steps of the first round of
+//! A plan reads the same views and desired states as a pass (`core/agent/passes.rs`). It has the steps of the first round of
 //! a pass: later rounds depend on the results of these steps, and the plan only says that more steps follow.
 
 mod blocks;

@@ -15,11 +15,11 @@ use daemon::{LogArgs, ZapArgs};
 use fence::FenceArgs;
 
 use crate::{
-    container::args::ContainerArgs,
+    config::node_manager::{NodeManagerArgs, flags, with_node_manager_environment},
     health::args::HealthArgs,
-    lustre_mgt::args::MgsArgs,
-    movement::args::MovementArgs,
-    node_manager::{NodeManagerArgs, flags, with_node_manager_environment},
+    kinds::{
+        container::args::ContainerArgs, lustre_mgt::args::MgsArgs, movement::args::MovementArgs,
+    },
 };
 
 /// Options that the first screen of `--help` shows.

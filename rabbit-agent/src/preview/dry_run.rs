@@ -22,14 +22,13 @@ use tokio::sync::Notify;
 
 use super::{Planned, Snapshot, cost::DataOwner, plan_unit};
 use crate::{
-    block_storage::report::latest_start,
-    cache::Cache,
-    client_mount::{prepare::prepare_all, start::points_to_keep},
     config::{Config, Rabbit},
-    equipment::Equipment,
-    movement::Movers,
-    run::RunError,
-    watch::watch_all,
+    core::{cache::Cache, equipment::Equipment, run::RunError, watch::watch_all},
+    kinds::{
+        block_storage::report::latest_start,
+        client_mount::{prepare::prepare_all, start::points_to_keep},
+        movement::Movers,
+    },
 };
 
 /// Reads the API and the rabbit, prints the plans for all objects, and returns.

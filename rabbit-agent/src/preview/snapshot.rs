@@ -9,11 +9,14 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{Planned, blocks, containers, mounts, storages};
 use crate::{
-    block_storage::view::BlockStorageView,
-    cache::{Cache, Key},
-    client_mount::prepare::record_change,
-    node_storage::view::NodeStorageView,
-    pass::Context,
+    core::{
+        cache::{Cache, Key},
+        pass::Context,
+    },
+    kinds::{
+        block_storage::view::BlockStorageView, client_mount::prepare::record_change,
+        node_storage::view::NodeStorageView,
+    },
 };
 
 /// Requests of plans to the agent's main loop, each with a channel for the snapshot. The agent drops the channel if it

@@ -36,14 +36,14 @@ use kube::{
 };
 use kubeapi::Identity;
 use rabbit_agent::{
-    block_storage::desired::AllocationPolicy,
     config::{Args, Config, Rabbit},
-    container::args::ContainerConfig,
-    lustre_mgt::args::Mgs,
-    movement::args::MovementConfig,
-    node_storage::desired::TemporaryRoot,
+    core::status::AgentStatus,
+    kinds::{
+        block_storage::desired::AllocationPolicy, container::args::ContainerConfig,
+        lustre_mgt::args::Mgs, movement::args::MovementConfig,
+        node_storage::desired::TemporaryRoot,
+    },
     preview::serve::{Planner, serve_at},
-    status::AgentStatus,
     work,
 };
 use serde_json::{Value, json};

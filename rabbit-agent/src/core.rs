@@ -1,0 +1,11 @@
+//! What all kinds share: the main loop, the cache of objects, and the input and result of a pass.
+
+pub mod agent;
+pub mod cache;
+pub(crate) mod equipment;
+pub mod failure;
+pub mod pass;
+pub mod probes;
+pub mod run;
+pub mod status;
+pub mod watch;
