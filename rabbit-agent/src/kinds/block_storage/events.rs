@@ -34,7 +34,7 @@ pub(super) fn event(outcomes: &[Outcome], failure: Option<&Failure>) -> Option<N
 
 #[cfg(test)]
 mod tests {
-    use storage::{ConvergeError, Converged};
+    use storage::{Converged, Rounds};
 
     use super::*;
 
@@ -59,8 +59,8 @@ mod tests {
         let failure = Failure::waiting("a drive is away".into());
         let event = super::event(&[created_on("nqn.x:d0")], Some(&failure)).unwrap();
         assert_eq!((event.reason, event.text()), ("AllocationDegraded", "a drive is away".into()));
-        let next = String::new();
-        let broken = Err(ConvergeError::NotConverging { rounds: 6, next });
+        let broken = Rounds::new("allocation 1", 0).begin(&["a step"]);
+        let broken = broken.map_err(Into::into).map(|_| Converged::default());
         let event = super::event(&[created_on("nqn.x:d0"), broken], Some(&failure)).unwrap();
         assert_eq!((event.reason, event.is_warning), ("AllocationFailed", true));
     }

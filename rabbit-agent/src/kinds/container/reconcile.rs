@@ -14,7 +14,7 @@ use controller::{
 use daemon::chain;
 use k8s_openapi::jiff::Timestamp;
 use packages::Progress;
-use storage::desired::ObjectUid;
+use storage::{Rounds, desired::ObjectUid};
 
 use super::{
     Host,
@@ -32,7 +32,7 @@ use crate::core::{
     pass::{Context, Pass},
 };
 
-/// Maximum number of plans in one pass; a new observation precedes each plan.
+/// Maximum number of rounds (observe, plan, apply) in one pass.
 const ROUNDS: usize = 16;
 
 /// The object of a pass, and the conditions for which its containers wait.
@@ -202,12 +202,12 @@ async fn converge(
     };
     let (host, desired, record) = (Arc::clone(host), desired.clone(), record.clone());
     let work = move || {
-        let mut round = 0;
-        loop {
+        let mut rounds = Rounds::new(format!("NodeContainers {}", desired.uid), ROUNDS);
+        let trouble = loop {
             let steps = plan(&desired, &observed, &record, may_start, Timestamp::now());
-            let trouble = steps.first().filter(|_| round == ROUNDS).map(not_converging);
-            if steps.is_empty() || trouble.is_some() {
-                return Converged { observed: Some(observed), trouble };
+            match rounds.begin(&steps) {
+                Ok(true) => {}
+                ended => break ended.err().map(|error| error.to_string()),
             }
             let lustre = &desired.spec.global_lustre;
             let applied = apply_all(&*host, &steps, lustre).err().map(|error| chain(&error));
@@ -216,18 +216,12 @@ async fn converge(
             let trouble = applied.or(seen.as_ref().err().cloned());
             observed = seen.unwrap_or(observed);
             if trouble.is_some() {
-                return Converged { observed: Some(observed), trouble };
+                break trouble;
             }
-            round += 1;
-        }
+        };
+        Converged { observed: Some(observed), trouble }
     };
     daemon::blocking(work).await
-}
-
-fn not_converging(next: &Step) -> String {
-    format!(
-        "the node is still not as desired after {ROUNDS} rounds of steps; the next step would be: {next}"
-    )
 }
 
 /// Applies the steps. Before each step that starts a container or prepares a start, checks that the global Lustre
@@ -262,19 +256,17 @@ async fn remove(
     let (host, packages) = (Arc::clone(host), context.packages.clone());
     let removal_result = daemon::blocking(move || -> Result<(), String> {
         let uid = uid.map_err(|error| chain(&error))?;
-        for _ in 0..ROUNDS {
+        let mut rounds = Rounds::new(format!("NodeContainers {uid}"), ROUNDS);
+        loop {
             let seen = host.observe(uid, Logs::OfEnded).map_err(|error| chain(&error))?;
             let steps = removal(uid, grace, &seen);
-            if steps.is_empty() {
+            if !rounds.begin(&steps).map_err(|error| error.to_string())? {
                 // The job packages are released last, when no container mounts them any more.
                 let released = packages.as_ref().map(|packages| packages.release(uid.into()));
                 return released.transpose().map(drop).map_err(|error| chain(&error));
             }
             apply_all(&*host, &steps, &[]).map_err(|error| chain(&error))?;
         }
-        Err(format!(
-            "pods of NodeContainers {uid} exist again after each of {ROUNDS} removals: look for a second agent on this rabbit"
-        ))
     });
     match removal_result.await {
         Ok(()) => pass.without_finalizer(context, object, finalizer::NODE_CONTAINERS).await,

@@ -43,7 +43,8 @@ pub(super) async fn read(
     Ok(Some(Published { namespace, name, next, version: found.metadata.resource_version }))
 }
 
-/// Writes the next name, unless another writer changed the ConfigMap since the read.
+/// Writes the next name, unless another writer changed the ConfigMap since the read. Fails if the API stores another
+/// name: the pass would publish the name without end.
 pub(super) async fn publish(
     client: &Client,
     published: &Published,
@@ -54,9 +55,11 @@ pub(super) async fn publish(
     });
     let maps = Api::<ConfigMap>::namespaced(client.clone(), &published.namespace);
     let written = maps.patch(&published.name, &PatchParams::default(), &Patch::Merge(patch)).await;
-    written.map(drop).map_err(|source| MgtError::ConfigMap {
+    let stored = written.map_err(|source| MgtError::ConfigMap {
         call: "write",
         place: published.place(),
         source: Box::new(source),
-    })
+    })?;
+    let is_kept = stored.data.is_some_and(|data| data.get(KEY).is_some_and(|name| name == next));
+    if is_kept { Ok(()) } else { Err(MgtError::NameNotKept(published.place())) }
 }

@@ -8,6 +8,8 @@ use daemon::chain;
 use storage::template::SiteCommandError;
 use thiserror::Error;
 
+use super::config_map::KEY;
+
 #[derive(Debug, Error)]
 pub enum MgtError {
     #[error(
@@ -58,6 +60,10 @@ pub enum MgtError {
         "the API does not keep the status of a NnfLustreMGT as it was written: install the CRD of v1alpha11"
     )]
     NotKept,
+    #[error(
+        "the API does not keep data.{KEY} of ConfigMap {0} as it was written: find the program that changes it"
+    )]
+    NameNotKept(String),
 }
 
 impl From<&MgtError> for Failure {
@@ -77,7 +83,8 @@ impl From<&MgtError> for Failure {
             | MgtError::ConfigMap { .. }
             | MgtError::NotErasable(_)
             | MgtError::Erase { .. }
-            | MgtError::NotKept => {
+            | MgtError::NotKept
+            | MgtError::NameNotKept(_) => {
                 let failure =
                     Self { severity: Severity::Major, retry: Retry::Later, ..Self::waiting(text) };
                 match error {

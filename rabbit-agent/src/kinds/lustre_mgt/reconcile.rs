@@ -61,6 +61,8 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
+    /// Carries out one action after another. The loop ends: an action whose result the API does not keep fails, and the
+    /// pass skips a part of the work that failed.
     async fn run_all(&mut self) -> Result<(), WriteError> {
         loop {
             let mut failed: Vec<Work> =

@@ -15,6 +15,7 @@ use daemon::chain;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 use movement::report::Ended;
+use storage::Rounds;
 
 use self::starts::NotStarted;
 use super::{
@@ -116,12 +117,17 @@ struct Run<'a> {
 
 impl Run<'_> {
     async fn run(mut self, want: Want) -> Result<(), WriteError> {
-        for _ in 0..MAX_STEPS {
+        let mut rounds = Rounds::new(describe(&self.object), MAX_STEPS);
+        loop {
             let snapshot = match self.blocking(|movers, owner| movers.snapshot(owner)).await {
                 Ok(snapshot) => snapshot,
                 Err(error) => return self.wait(&chain(&error), Retry::Later).await,
             };
-            match plan(want, &snapshot.state, self.movers.limits()) {
+            let step = plan(want, &snapshot.state, self.movers.limits());
+            if let Err(error) = rounds.begin(&[format!("{step:?}")]) {
+                return self.report_trouble(&error.to_string(), Retry::Later).await;
+            }
+            match step {
                 MovementStep::Start => {
                     if let Err(why) = self.start().await {
                         return self.wait_to_start(&why).await;
@@ -131,7 +137,9 @@ impl Run<'_> {
                 MovementStep::Kill => self.movers.kill(self.owner.uid),
                 MovementStep::Clean => match self.clean().await {
                     Ok(()) => {}
-                    Err(NotStarted::Locked(why)) => return self.wait_to_clean(&why).await,
+                    Err(NotStarted::Locked(why)) => {
+                        return self.report_trouble(&why, Retry::Soon).await;
+                    }
                     Err(NotStarted::Turn(why) | NotStarted::Failed(why)) => {
                         self.movers.give_up_cleaning(self.owner.uid, why);
                     }
@@ -148,8 +156,6 @@ impl Run<'_> {
                 MovementStep::Release => return self.release(&snapshot).await,
             }
         }
-        self.plan_again(Duration::ZERO);
-        Ok(())
     }
 
     fn plan_again(&mut self, left: Duration) {
@@ -177,9 +183,9 @@ impl Run<'_> {
         }
     }
 
-    /// Reports that a process of an earlier agent has not ended.
-    async fn wait_to_clean(&mut self, why: &str) -> Result<(), WriteError> {
-        let failure = Failure { retry: Retry::Soon, ..Failure::waiting(why.to_owned()) };
+    /// Reports a failure in the message of the status, and leaves the state as it is.
+    async fn report_trouble(&mut self, why: &str, retry: Retry) -> Result<(), WriteError> {
+        let failure = Failure { retry, ..Failure::waiting(why.to_owned()) };
         self.pass.add_failure(&self.object, &failure);
         self.write(report::with_message(&self.status(), why)).await
     }
@@ -238,8 +244,7 @@ impl Run<'_> {
     async fn report_stuck(&mut self) -> Result<(), WriteError> {
         let standing = self.blocking(|movers, owner| movers.standing(owner.uid)).await;
         let why = format!("datamover has not ended although the agent killed it: {standing}");
-        self.pass.add_failure(&self.object, &Failure::waiting(why.clone()));
-        self.write(report::with_message(&self.status(), &why)).await
+        self.report_trouble(&why, Retry::OnChange).await
     }
 
     async fn finish(&mut self, snapshot: &Snapshot, ended: &Ended) -> Result<(), WriteError> {

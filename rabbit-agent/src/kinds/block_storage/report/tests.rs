@@ -1,5 +1,5 @@
 use serde_json::json;
-use storage::{Rejection, observed::Attached};
+use storage::{Rejection, Rounds, observed::Attached};
 
 use super::*;
 use crate::samples;
@@ -175,7 +175,7 @@ fn a_failure_keeps_the_last_report_and_an_old_start_time() {
         None,
     ));
     let later: Time = "2026-06-02T00:00:00Z".parse().map(Time).unwrap();
-    let failed = ConvergeError::NotConverging { rounds: 6, next: String::new() };
+    let failed = Rounds::new("allocation 0", 0).begin(&["a step"]).unwrap_err().into();
     let after =
         status(&object, &allocations, &[Err(failed)], &[], &later, Some(ResourceError::new("x")));
     let before = object.status.unwrap();

@@ -26,10 +26,6 @@ async fn a_plan_that_never_ends_is_reported() {
     let seen = Ok(Observed::default());
     let converged = converge(&host, &desired, &record, true, seen).await;
     let trouble = converged.trouble.unwrap();
-    assert!(
-        trouble.starts_with(
-            "the node is still not as desired after 16 rounds of steps; the next step would be: "
-        ),
-        "{trouble}"
-    );
+    let expected = "is still not as desired after 16 rounds of steps; the last steps: make ";
+    assert!(trouble.contains(expected), "{trouble}");
 }
