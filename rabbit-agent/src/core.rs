@@ -1,4 +1,4 @@
-//! What all kinds share: the main loop, the cache of objects, and the input and result of a pass.
+//! The parts that all kinds share: the main loop, the cache of objects, and the input and result of a pass.
 
 pub mod agent;
 pub mod cache;

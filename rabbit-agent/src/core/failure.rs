@@ -1,51 +1,12 @@
-//! Converts the errors of this rabbit's kinds into the failure of an object.
+//! Failures that several kinds report.
 
 use agent::error::{ASK_ADMINISTRATORS, Failure, rank};
-use api::{ErrorType, Severity};
+use api::ErrorType;
 use controller::Retry;
-use daemon::chain;
-use fence::chassis::ChassisError;
 use storage::{ConvergeError, Rejection, plan::Missing};
-
-use crate::kinds::{
-    block_storage::desired::BlockStorageError, node_storage::desired::NodeStorageError,
-};
 
 /// Words for which the sites' tools search an error when a rabbit is full.
 pub const INSUFFICIENT: &str = "insufficient capacity available";
-
-impl From<&BlockStorageError> for Failure {
-    /// A missing SystemConfiguration may be created later, and its creation wakes the object: so the object waits for
-    /// it. An error about fence requests lasts until an administrator acts; every other error lasts until the author of
-    /// the object changes the object.
-    fn from(error: &BlockStorageError) -> Self {
-        match error {
-            BlockStorageError::Access {
-                source: ChassisError::NoSystemConfiguration { .. },
-                ..
-            } => Self::waiting(chain(error)),
-            // An administrator must restore the directories of fence requests; the workflow waits until then.
-            BlockStorageError::Fences(_) => Self {
-                severity: Severity::Major,
-                ..Self::waiting(chain(error))
-            }
-            .with_owner_text(
-                "no compute gets access to a GFS2, because the agent cannot tell which computes are fenced",
-            ),
-            _ => Self::input(chain(error)),
-        }
-    }
-}
-
-impl From<&NodeStorageError> for Failure {
-    fn from(error: &NodeStorageError) -> Self {
-        let failure = Self::input(chain(error));
-        match error {
-            NodeStorageError::SharedCount(_) => failure.for_operators(),
-            _ => failure,
-        }
-    }
-}
 
 /// Returns the failure of an allocation that found no room.
 pub fn no_room(index: usize, error: &ConvergeError) -> Failure {
@@ -98,6 +59,8 @@ pub fn combined(failures: &[(String, Failure)]) -> Option<Failure> {
 
 #[cfg(test)]
 mod tests {
+    use api::Severity;
+
     use super::*;
 
     #[test]
@@ -133,18 +96,11 @@ mod tests {
             drives: 16,
             full: Vec::new(),
         };
-        let failures = [
-            (no_room(0, &ConvergeError::Rejected(full)), "check the drives of this node"),
-            (
-                Failure::from(&NodeStorageError::SharedCount(3)),
-                "start the agents with --volumes lvm",
-            ),
-        ];
-        for (failure, remedy) in failures {
-            assert!(failure.debug.contains(remedy), "{}", failure.debug);
-            assert!(!failure.user.contains(remedy), "{}", failure.user);
-            assert!(failure.user.ends_with(ASK_ADMINISTRATORS), "{}", failure.user);
-        }
+        let failure = no_room(0, &ConvergeError::Rejected(full));
+        let remedy = "check the drives of this node";
+        assert!(failure.debug.contains(remedy), "{}", failure.debug);
+        assert!(!failure.user.contains(remedy), "{}", failure.user);
+        assert!(failure.user.ends_with(ASK_ADMINISTRATORS), "{}", failure.user);
     }
 
     #[test]
@@ -156,25 +112,5 @@ mod tests {
         assert_eq!((both.severity, both.retry), (Severity::Fatal, Retry::Soon));
         assert_eq!(both.user, "allocation 0: busy; allocation 2: wrong");
         assert_eq!(combined(&[]), None);
-    }
-
-    #[test]
-    fn an_error_about_a_compute_that_may_be_configured_later_is_not_fatal() {
-        let rabbit = "rabbit-1".parse().unwrap();
-        let access = |source| BlockStorageError::Access { index: 0, place: 1, source };
-        let waiting = Failure::from(&access(ChassisError::NoSystemConfiguration { rabbit }));
-        assert_eq!(waiting.severity, Severity::Minor);
-        let rabbit = "rabbit-1".parse().unwrap();
-        let wrong = Failure::from(&access(ChassisError::ComputeNotListed {
-            compute: "compute-77".into(),
-            rabbit,
-        }));
-        assert_eq!(wrong.severity, Severity::Fatal);
-        assert!(
-            wrong.user.contains("spec.allocations[0].access[1]")
-                && wrong.user.contains("compute-77"),
-            "{}",
-            wrong.user
-        );
     }
 }

@@ -5,18 +5,17 @@
 //! A job gets all of its storage or an error: half of the storage is useless to a job, and access that is granted by
 //! guess would be worse.
 
+mod error;
+
 use std::collections::BTreeSet;
 
 use api::{NnfNodeBlockStorage, nnf_node_block_storage::NnfNodeBlockStorageDeviceStatus};
-use fence::{
-    Fences, FencesUnknown,
-    chassis::{Chassis, ChassisError},
-    is_shared,
-};
+use fence::{Fences, chassis::Chassis, is_shared};
 use storage::desired::{
-    Access, Allocation, AllocationId, NameError, NamespaceId, ObjectUid, Reported, Spread,
+    Access, Allocation, AllocationId, NamespaceId, ObjectUid, Reported, Spread,
 };
-use thiserror::Error;
+
+pub use error::BlockStorageError;
 
 /// Settings for all allocations of this rabbit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,33 +41,6 @@ impl Elsewhere {
             Self::Unreadable => true,
         }
     }
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum BlockStorageError {
-    #[error("metadata.uid")]
-    Uid(#[source] NameError),
-    #[error("spec.allocations[{index}].capacity is {capacity} bytes: ask for at least 1")]
-    Capacity { index: usize, capacity: i64 },
-    #[error("spec.allocations[{index}].access[{place}]")]
-    Access {
-        index: usize,
-        place: usize,
-        #[source]
-        source: ChassisError,
-    },
-    #[error("spec.allocations[].access")]
-    Fences(#[from] FencesUnknown),
-    /// The status names an impossible device: so the agent does not know which namespaces are allocated.
-    #[error("status.allocations[{index}].devices[{place}]")]
-    Device {
-        index: usize,
-        place: usize,
-        #[source]
-        source: NameError,
-    },
-    #[error("spec.allocations has {0} entries: at most {MOST_ALLOCATIONS} can be made")]
-    TooMany(usize),
 }
 
 /// Maximum number of allocations of an object: a drive has at most a few thousand namespaces (NVM Express Base

@@ -1,6 +1,8 @@
 //! Defines the errors of an invalid NnfNodeStorage. Users read these texts, so each text names field, value and remedy.
 
+use agent::error::Failure;
 use api::{NnfStorageProfile, names::label};
+use daemon::chain;
 use storage::{
     desired::{MountPointError, NameError},
     template::SiteCommandError,
@@ -81,5 +83,15 @@ impl NodeStorageError {
         let meta = &profile.metadata;
         let profile = format!("{}/{}", name_of(&meta.namespace), name_of(&meta.name));
         Self::Profile { profile, source }
+    }
+}
+
+impl From<&NodeStorageError> for Failure {
+    fn from(error: &NodeStorageError) -> Self {
+        let failure = Self::input(chain(error));
+        match error {
+            NodeStorageError::SharedCount(_) => failure.for_operators(),
+            _ => failure,
+        }
     }
 }

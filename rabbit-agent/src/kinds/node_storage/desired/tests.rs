@@ -7,6 +7,8 @@ use api::{
 use daemon::chain;
 use storage::template::SiteCommand;
 
+use agent::error::Failure;
+
 use super::*;
 use crate::samples;
 
@@ -134,7 +136,10 @@ fn unsupported_file_systems_are_rejected() {
     shared.spec.shared_allocation = true;
     let mut profile = samples::profile();
     profile.spec.data.raw_storage.block_device_commands.shared_vg = true;
-    assert_eq!(file_systems(&shared, &profile), Err(NodeStorageError::SharedCount(2)));
+    let error = file_systems(&shared, &profile).unwrap_err();
+    assert_eq!(error, NodeStorageError::SharedCount(2));
+    let (Failure { user, debug, .. }, remedy) = (Failure::from(&error), "--volumes lvm");
+    assert!(debug.contains(remedy) && !user.contains(remedy), "only administrators start agents");
 }
 
 /// Uses the default GFS2 profile of the sites, with logical volumes: two file systems in one group.
