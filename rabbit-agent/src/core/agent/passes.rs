@@ -1,6 +1,6 @@
 //! Starts passes, and gives each pass the part of the cache that it reads.
 
-use controller::Retry;
+use controller::{Retry, patch::WriteError};
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Instant};
 
 use agent::desired::Goal;
@@ -11,7 +11,10 @@ use storage::Panicked;
 
 use super::{Agent, ERASING};
 use crate::{
-    core::{cache::Key, pass::Pass},
+    core::{
+        cache::Key,
+        pass::{Context, Pass},
+    },
     kinds::{
         block_storage, client_mount,
         client_mount::{
@@ -81,12 +84,18 @@ impl Agent {
         }
     }
 
-    fn spawn(&mut self, key: Key, work: impl Future<Output = Pass> + Send + 'static) {
+    /// Starts the pass that `begin` returns: the result of the pass's writes, and the pass.
+    fn spawn<F>(&mut self, key: Key, begin: impl FnOnce(Arc<Context>, Pass) -> F)
+    where
+        F: Future<Output = (Result<(), WriteError>, Pass)> + Send + 'static,
+    {
+        let work = begin(Arc::clone(&self.context), Pass::default());
         self.passes.spawn(async move {
-            let pass = AssertUnwindSafe(work).catch_unwind().await;
-            // A pass changes the agent only through its result, so the agent's state is sound after a panic.
-            let pass =
-                pass.unwrap_or_else(|panic| Pass::panicked(&key, &Panicked::from_payload(&*panic)));
+            let pass = match AssertUnwindSafe(work).catch_unwind().await {
+                Ok((result, pass)) => pass.with_result(result),
+                // A pass changes the agent only through its result, so the agent's state is sound after a panic.
+                Err(panic) => Pass::panicked(&key, &Panicked::from_payload(&*panic)),
+            };
             (key, pass)
         });
     }
@@ -100,33 +109,25 @@ impl Agent {
             reported: self.cache.reported_namespaces(),
             owners: self.cache.volume_owners(),
         };
-        let (context, health) = (Arc::clone(&self.context), self.status.health.clone());
-        self.spawn(Key::Node, async move {
-            let mut pass = Pass::default();
-            let result = node::reconcile::reconcile(&context, &view, &health, &mut pass).await;
-            pass.with_result(result)
+        let health = self.status.health.clone();
+        self.spawn(Key::Node, |context, mut pass| async move {
+            (node::reconcile::reconcile(&context, &view, &health, &mut pass).await, pass)
         });
         Some(())
     }
 
     fn start_block_storage(&mut self, name: &str) -> Option<()> {
         let view = block_storage::view::BlockStorageView::new(&self.cache, name)?;
-        let context = Arc::clone(&self.context);
-        self.spawn(Key::BlockStorage(name.to_owned()), async move {
-            let mut pass = Pass::default();
-            let result = block_storage::reconcile::reconcile(&context, &view, &mut pass).await;
-            pass.with_result(result)
+        self.spawn(Key::BlockStorage(name.to_owned()), |context, mut pass| async move {
+            (block_storage::reconcile::reconcile(&context, &view, &mut pass).await, pass)
         });
         Some(())
     }
 
     fn start_node_storage(&mut self, name: &str) -> Option<()> {
         let view = node_storage::view::NodeStorageView::new(&self.cache, name)?;
-        let context = Arc::clone(&self.context);
-        self.spawn(Key::NodeStorage(name.to_owned()), async move {
-            let mut pass = Pass::default();
-            let result = node_storage::reconcile::reconcile(&context, &view, &mut pass).await;
-            pass.with_result(result)
+        self.spawn(Key::NodeStorage(name.to_owned()), |context, mut pass| async move {
+            (node_storage::reconcile::reconcile(&context, &view, &mut pass).await, pass)
         });
         Some(())
     }
@@ -140,11 +141,8 @@ impl Agent {
         let (view, moved) =
             client_mount::reconcile::ClientMountView::new(object, &self.cache, site, targets);
         self.wake_claimants(&moved);
-        let context = Arc::clone(&self.context);
-        self.spawn(Key::ClientMount(name.to_owned()), async move {
-            let mut pass = Pass::default();
-            let result = client_mount::reconcile::reconcile(&context, view, &mut pass).await;
-            pass.with_result(result)
+        self.spawn(Key::ClientMount(name.to_owned()), |context, mut pass| async move {
+            (client_mount::reconcile::reconcile(&context, view, &mut pass).await, pass)
         });
         Some(())
     }
@@ -164,22 +162,17 @@ impl Agent {
             &mut self.targets_in_use,
         );
         self.wake_claimants(&moved);
-        let context = Arc::clone(&self.context);
-        self.spawn(Key::Vanished(uid.to_owned()), async move {
-            let mut pass = Pass::default();
+        self.spawn(Key::Vanished(uid.to_owned()), |context, mut pass| async move {
             client_mount::reconcile::clean_up(&context, &object, (work, dropped), &mut pass).await;
-            pass
+            (Ok(()), pass)
         });
         Some(())
     }
 
     fn start_lustre_mgt(&mut self, name: &str) -> Option<()> {
         let object = Arc::clone(self.cache.lustre_mgt(name)?);
-        let context = Arc::clone(&self.context);
-        self.spawn(Key::LustreMgt(name.to_owned()), async move {
-            let mut pass = Pass::default();
-            let result = lustre_mgt::reconcile(&context, &object, &mut pass).await;
-            pass.with_result(result)
+        self.spawn(Key::LustreMgt(name.to_owned()), |context, mut pass| async move {
+            (lustre_mgt::reconcile(&context, &object, &mut pass).await, pass)
         });
         Some(())
     }
@@ -191,23 +184,16 @@ impl Agent {
         }
         let host = Arc::clone(self.context.containers.as_ref()?);
         let view = container::ContainersView::new(object, &self.cache, &self.mounted);
-        let context = Arc::clone(&self.context);
-        self.spawn(Key::Containers(name.to_owned()), async move {
-            let mut pass = Pass::default();
-            let result = container::reconcile(&context, &host, &view, &mut pass).await;
-            pass.with_result(result)
+        self.spawn(Key::Containers(name.to_owned()), |context, mut pass| async move {
+            (container::reconcile(&context, &host, &view, &mut pass).await, pass)
         });
         Some(())
     }
 
     fn start_packages(&mut self, name: &str, object: Arc<NodeContainers>) -> Option<()> {
         let packages = self.context.packages.clone()?;
-        let context = Arc::clone(&self.context);
-        self.spawn(Key::Containers(name.to_owned()), async move {
-            let mut pass = Pass::default();
-            let result = container::packages::reconcile(&context, &packages, &object, &mut pass);
-            let result = result.await;
-            pass.with_result(result)
+        self.spawn(Key::Containers(name.to_owned()), |context, mut pass| async move {
+            (container::packages::reconcile(&context, &packages, &object, &mut pass).await, pass)
         });
         Some(())
     }
@@ -220,11 +206,8 @@ impl Agent {
         let object = object?;
         let waiting = self.cache.movements.iter().filter_map(|object| movement::waiting(object));
         let view = movement::MovementView { object, waiting: waiting.collect() };
-        let context = Arc::clone(&self.context);
-        self.spawn(Key::Movement(name.to_owned()), async move {
-            let mut pass = Pass::default();
-            let result = movement::reconcile(&context, &view, &mut pass).await;
-            pass.with_result(result)
+        self.spawn(Key::Movement(name.to_owned()), |context, mut pass| async move {
+            (movement::reconcile(&context, &view, &mut pass).await, pass)
         });
         Some(())
     }
