@@ -15,7 +15,7 @@ use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use kube::{Api, Client, ResourceExt, core::object::HasStatus};
 use packages::JobPackages;
 use storage::{
-    ConvergeError, Converged, Converger, Desired, Panicked,
+    ConvergeError, Converged, Converger, Desired, Observed, Panicked,
     desired::{NodeName, Nqn},
 };
 
@@ -75,6 +75,15 @@ impl Context {
     /// Converges units that need no permission from the fences.
     pub async fn converge(&self, units: Vec<Desired>) -> Vec<Result<Converged, ConvergeError>> {
         converge(&self.converger, units).await
+    }
+
+    /// Observes all drives of the rabbit.
+    pub async fn inventory(&self) -> Result<Observed, Failure> {
+        let inventory = self.converge(vec![Desired::Inventory]).await.pop();
+        let inventory = inventory.expect("each unit that is converged has a result");
+        inventory
+            .map(|converged| converged.observed)
+            .map_err(|error| Failure::of_convergence(&error))
     }
 
     /// Returns whether the API has an object that is missing from the cache. Each kind has its own watch, and the watch

@@ -215,7 +215,7 @@ async fn release_all(
 /// to the object's uid, and those that only the object's status names.
 async fn release(context: &Context, view: &BlockStorageView) -> Result<(), Failure> {
     let owner = uid(&view.object).map_err(|error| Failure::from(&error))?;
-    let seen = inventory(context).await?;
+    let seen = context.inventory().await?;
     if let Some(failure) = report::drives_unreadable(&view.object, &seen) {
         return Err(failure);
     }
@@ -246,10 +246,4 @@ async fn adopt(
     let ids: BTreeSet<_> = lost.keys().copied().collect();
     let results = context.converge(lost.into_values().map(Desired::Adopted).collect()).await;
     all_done("adopt", &ids, &results).map(|()| ids)
-}
-
-async fn inventory(context: &Context) -> Result<Observed, Failure> {
-    let results = context.converge(vec![Desired::Inventory]).await;
-    let inventory = results.into_iter().next().expect("each unit that is converged has a result");
-    inventory.map(|converged| converged.observed).map_err(|error| Failure::of_convergence(&error))
 }

@@ -16,7 +16,7 @@ use packages::{JobPackages, Progress};
 use super::{
     desired::{Desired, uid_of},
     phase::{Record, deadline},
-    reconcile::{begin, failure, set_message, write_status},
+    reconcile::{begin, end_removal, write_status},
     report::{just_after, record, unprepared_status},
 };
 use crate::core::pass::{Context, Pass};
@@ -102,11 +102,5 @@ async fn remove(
         let uid = uid.map_err(|error| chain(&error))?;
         packages.release(uid.into()).map_err(|error| chain(&error))
     });
-    match released.await {
-        Ok(()) => pass.without_finalizer(context, object, finalizer::NODE_CONTAINERS).await,
-        Err(message) => {
-            pass.add_failure(object, &failure(message.clone()));
-            set_message(context, object, message, pass).await
-        }
-    }
+    end_removal(context, object, released.await, pass).await
 }

@@ -239,7 +239,7 @@ fn apply_all(host: &dyn Host, steps: &[Step], lustre: &[String]) -> Result<(), H
 
 /// Returns a failure that the agent retries later: podman may succeed later, for example once the registry answers or
 /// a port is free.
-pub(super) fn failure(trouble: String) -> Failure {
+fn failure(trouble: String) -> Failure {
     Failure { retry: Retry::Later, ..Failure::waiting(trouble) }
 }
 
@@ -268,16 +268,24 @@ async fn remove(
             apply_all(&*host, &steps, &[]).map_err(|error| chain(&error))?;
         }
     });
-    match removal_result.await {
-        Ok(()) => pass.without_finalizer(context, object, finalizer::NODE_CONTAINERS).await,
-        Err(why) => {
-            pass.add_failure(object, &failure(why.clone()));
-            set_message(context, object, why, pass).await
-        }
-    }
+    end_removal(context, object, removal_result.await, pass).await
 }
 
-pub(super) async fn set_message(
+/// Removes the agent's finalizer after a removal that succeeded, and reports one that failed.
+pub(super) async fn end_removal(
+    context: &Context,
+    object: &NodeContainers,
+    removed: Result<(), String>,
+    pass: &mut Pass,
+) -> Result<(), WriteError> {
+    let Err(why) = removed else {
+        return pass.without_finalizer(context, object, finalizer::NODE_CONTAINERS).await;
+    };
+    pass.add_failure(object, &failure(why.clone()));
+    set_message(context, object, why, pass).await
+}
+
+async fn set_message(
     context: &Context,
     object: &NodeContainers,
     message: String,

@@ -15,7 +15,7 @@ use api::{NnfNode, NnfNodeSpec, names::NNF_NODE, nnf_node::NnfNodeState};
 use fence::chassis::Chassis;
 use kube::{Api, api::PostParams};
 use storage::{
-    Desired, Observed,
+    Observed,
     desired::{NamespaceId, Nqn, ObjectUid, Spread},
     health::Facts,
     plan::allocatable,
@@ -188,10 +188,7 @@ async fn report_links(
 }
 
 async fn observe_drives(context: &Context) -> Result<Observed, Failure> {
-    let converged = context.converge(vec![Desired::Inventory]).await.pop();
-    let converged = converged.expect("one unit has one answer");
-    let failed = |error| Failure { retry: Retry::Later, ..Failure::of_convergence(&error) };
-    converged.map(|converged| converged.observed).map_err(failed)
+    context.inventory().await.map_err(|failure| Failure { retry: Retry::Later, ..failure })
 }
 
 /// Records the name of the agent's pod, which changes at every restart.
