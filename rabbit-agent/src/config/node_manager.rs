@@ -179,22 +179,16 @@ pub fn with_node_manager_environment(
     mut command: Command,
     is_set: impl Fn(&str) -> bool,
 ) -> Command {
-    let falls_back = |ours: &str, theirs: &str| !is_set(ours) && is_set(theirs);
-    if falls_back("WARREN_NODE", "NNF_NODE_NAME") {
-        command = command.mut_arg("node", |arg| arg.env("NNF_NODE_NAME"));
-    }
-    if falls_back("WARREN_COMMAND_DEADLINE", "NNF_COMMAND_TIMEOUT_SECONDS") {
-        command = command.mut_arg("command_deadline", |arg| arg.env("NNF_COMMAND_TIMEOUT_SECONDS"));
-    }
-    if falls_back("WARREN_DRIVE_CHECK", "NNF_DRIVE_MONITOR_PERIOD") {
-        command = command.mut_arg("drive_check", |arg| arg.env("NNF_DRIVE_MONITOR_PERIOD"));
-    }
-    if falls_back("WARREN_LINK_CHECK", "NNF_FABRIC_MONITOR_PERIOD") {
-        command = command.mut_arg("link_check", |arg| arg.env("NNF_FABRIC_MONITOR_PERIOD"));
-    }
-    if falls_back("WARREN_LUSTRE_ERASE_COMMAND", "NNF_LUSTRE_FSNAME_ERASE_COMMAND") {
-        command = command
-            .mut_arg("lustre_erase_command", |arg| arg.env("NNF_LUSTRE_FSNAME_ERASE_COMMAND"));
+    for (option, ours, theirs) in [
+        ("node", "WARREN_NODE", "NNF_NODE_NAME"),
+        ("command_deadline", "WARREN_COMMAND_DEADLINE", "NNF_COMMAND_TIMEOUT_SECONDS"),
+        ("drive_check", "WARREN_DRIVE_CHECK", "NNF_DRIVE_MONITOR_PERIOD"),
+        ("link_check", "WARREN_LINK_CHECK", "NNF_FABRIC_MONITOR_PERIOD"),
+        ("lustre_erase_command", "WARREN_LUSTRE_ERASE_COMMAND", "NNF_LUSTRE_FSNAME_ERASE_COMMAND"),
+    ] {
+        if !is_set(ours) && is_set(theirs) {
+            command = command.mut_arg(option, |arg| arg.env(theirs));
+        }
     }
     if is_set("KUBERNETES_SERVICE_HOST") {
         command = command.mut_arg("api", |arg| arg.default_value("in-cluster"));
