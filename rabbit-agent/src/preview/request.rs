@@ -54,7 +54,8 @@ impl Snapshot {
             take_objects(&mut self.cache, &self.context.node, request)?
         };
         if request.delete {
-            keys.iter().for_each(|key| mark_deleted(&mut self.cache, key));
+            let node = &self.context.node;
+            keys.iter().for_each(|key| mark_deleted(&mut self.cache, node, key));
         }
         self.record_changes();
         Ok(keys)
@@ -183,30 +184,25 @@ fn put_for_reading<K: Cached + DeserializeOwned>(
 
 /// Marks an object in the cache as deleted, as the API would do. Adds the finalizer that the agent adds in its first
 /// pass over the object, so that the plan has the tear-down.
-fn mark_deleted(cache: &mut Cache, key: &Key) {
+fn mark_deleted(cache: &mut Cache, node: &NodeName, key: &Key) {
     match key {
         Key::BlockStorage(name) => {
-            let object = cache.block_storage(name).map(|object| (**object).clone());
-            delete(cache, object, finalizer::NNF_NODE_BLOCK_STORAGE);
+            delete::<NnfNodeBlockStorage>(cache, node, name, finalizer::NNF_NODE_BLOCK_STORAGE);
         }
         Key::NodeStorage(name) => {
-            let object = cache.node_storage(name).map(|object| (**object).clone());
-            delete(cache, object, finalizer::NNF_NODE_STORAGE);
+            delete::<NnfNodeStorage>(cache, node, name, finalizer::NNF_NODE_STORAGE);
         }
-        Key::ClientMount(name) => {
-            let object = cache.client_mount(name).map(|object| (**object).clone());
-            delete(cache, object, finalizer::CLIENT_MOUNT);
-        }
+        Key::ClientMount(name) => delete::<ClientMount>(cache, node, name, finalizer::CLIENT_MOUNT),
         Key::Containers(name) => {
-            let object = cache.containers(name).map(|object| (**object).clone());
-            delete(cache, object, finalizer::NODE_CONTAINERS);
+            delete::<NodeContainers>(cache, node, name, finalizer::NODE_CONTAINERS);
         }
         Key::Node | Key::Vanished(_) | Key::LustreMgt(_) | Key::Movement(_) => {}
     }
 }
 
-fn delete<K: Cached>(cache: &mut Cache, object: Option<K>, finalizer: &str) {
-    let Some(mut object) = object else { return };
+fn delete<K: Cached>(cache: &mut Cache, node: &NodeName, name: &str, finalizer: &str) {
+    let Some(object) = K::store(cache).get(node.as_str(), name) else { return };
+    let mut object = K::clone(object);
     let metadata = object.meta_mut();
     metadata.resource_version = None;
     metadata.deletion_timestamp.get_or_insert_with(|| Time(Timestamp::now()));
