@@ -37,18 +37,39 @@ pub enum Key {
     Movement(String),
 }
 
+impl Key {
+    /// Returns the kind of the object.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Node => "NnfNode",
+            Self::BlockStorage(_) => "NnfNodeBlockStorage",
+            Self::NodeStorage(_) => "NnfNodeStorage",
+            Self::ClientMount(_) | Self::Vanished(_) => "ClientMount",
+            Self::LustreMgt(_) => "NnfLustreMGT",
+            Self::Containers(_) => "NodeContainers",
+            Self::Movement(_) => "NnfDataMovement",
+        }
+    }
+
+    /// Returns the name of the object; the uid of a ClientMount that disappeared.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Node => NNF_NODE,
+            Self::BlockStorage(name)
+            | Self::NodeStorage(name)
+            | Self::ClientMount(name)
+            | Self::Vanished(name)
+            | Self::LustreMgt(name)
+            | Self::Containers(name)
+            | Self::Movement(name) => name,
+        }
+    }
+}
+
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Node => write!(f, "NnfNode {NNF_NODE}"),
-            Self::BlockStorage(name) => write!(f, "NnfNodeBlockStorage {name}"),
-            Self::NodeStorage(name) => write!(f, "NnfNodeStorage {name}"),
-            Self::ClientMount(name) => write!(f, "ClientMount {name}"),
-            Self::Vanished(uid) => write!(f, "ClientMount with uid {uid}"),
-            Self::LustreMgt(name) => write!(f, "NnfLustreMGT {name}"),
-            Self::Containers(name) => write!(f, "NodeContainers {name}"),
-            Self::Movement(name) => write!(f, "NnfDataMovement {name}"),
-        }
+        let with = if matches!(self, Self::Vanished(_)) { "with uid " } else { "" };
+        write!(f, "{} {with}{}", self.kind(), self.name())
     }
 }
 

@@ -1,8 +1,11 @@
 //! The agent's own status: its rabbit's health, whether the agent is ready, and how many passes it has made.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use prometheus_client::{encoding::text::encode, metrics::counter::Counter, registry::Registry};
@@ -10,30 +13,32 @@ use prometheus_client::{encoding::text::encode, metrics::counter::Counter, regis
 use crate::{core::cache::Key, health::HealthState};
 
 /// The status that the agent writes, and that the HTTP pages and the link to the coordinator read.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct AgentStatus {
     pub health: HealthState,
     ready: Arc<AtomicBool>,
-    passes: Passes,
-}
-
-/// Counters of passes over objects of each kind, and of fence requests.
-#[derive(Debug, Clone, Default)]
-struct Passes {
-    client_mount: Counter,
-    node: Counter,
-    node_storage: Counter,
-    block_storage: Counter,
-    lustre_mgt: Counter,
-    containers: Counter,
-    movements: Counter,
+    /// By kind.
+    passes: BTreeMap<&'static str, Counter>,
     fences: Counter,
 }
+
+/// Kinds of objects, each with the metric that counts the passes over objects of the kind. Dashboards for
+/// nnf-node-manager use these names.
+const PASSES: [(&str, &str); 7] = [
+    ("ClientMount", "nnf_clientmount_reconciles"),
+    ("NnfNode", "nnf_node_reconciles"),
+    ("NnfNodeStorage", "nnf_node_storage_reconciles"),
+    ("NnfNodeBlockStorage", "nnf_node_block_storage_reconciles"),
+    ("NnfLustreMGT", "nnf_lustre_mgt_reconciles"),
+    ("NodeContainers", "warren_node_containers_reconciles"),
+    ("NnfDataMovement", "warren_data_movement_reconciles"),
+];
 
 impl AgentStatus {
     /// Returns the status of an agent whose rabbit has this health.
     pub fn new(health: HealthState) -> Self {
-        Self { health, ..Self::default() }
+        let passes = PASSES.map(|(kind, _)| (kind, Counter::default())).into();
+        Self { health, ready: Arc::default(), passes, fences: Counter::default() }
     }
 
     /// Records that every kind was listed completely at least once.
@@ -46,48 +51,34 @@ impl AgentStatus {
         self.ready.load(Ordering::Relaxed)
     }
 
+    /// Counts a pass over an object.
     pub fn count(&self, key: &Key) {
-        let counter = match key {
-            Key::Node => &self.passes.node,
-            Key::BlockStorage(_) => &self.passes.block_storage,
-            Key::NodeStorage(_) => &self.passes.node_storage,
-            Key::ClientMount(_) | Key::Vanished(_) => &self.passes.client_mount,
-            Key::LustreMgt(_) => &self.passes.lustre_mgt,
-            Key::Containers(_) => &self.passes.containers,
-            Key::Movement(_) => &self.passes.movements,
-        };
-        counter.inc();
+        self.passes[key.kind()].inc();
     }
 
     /// Returns the counter of fence requests.
     pub fn fence_requests(&self) -> Counter {
-        self.passes.fences.clone()
+        self.fences.clone()
     }
 
-    /// Returns all counters in the text format of OpenMetrics, under the names that
-    /// dashboards for nnf-node-manager use.
+    /// Returns all counters in the text format of OpenMetrics.
     pub fn metrics(&self) -> String {
         let mut registry = Registry::default();
-        let passes = &self.passes;
-        for (name, kind, counter) in [
-            ("nnf_clientmount_reconciles", "ClientMount", &passes.client_mount),
-            ("nnf_node_reconciles", "NnfNode", &passes.node),
-            ("nnf_node_storage_reconciles", "NnfNodeStorage", &passes.node_storage),
-            ("nnf_node_block_storage_reconciles", "NnfNodeBlockStorage", &passes.block_storage),
-            ("nnf_lustre_mgt_reconciles", "NnfLustreMGT", &passes.lustre_mgt),
-            ("warren_node_containers_reconciles", "NodeContainers", &passes.containers),
-            ("warren_data_movement_reconciles", "NnfDataMovement", &passes.movements),
-        ] {
-            registry.register(name, format!("Reconciles of {kind} objects"), counter.clone());
+        for (kind, name) in PASSES {
+            let help = format!("Reconciles of {kind} objects");
+            registry.register(name, help, self.passes[kind].clone());
         }
-        registry.register(
-            "gfs2_fence_requests",
-            "Requests to fence a compute",
-            passes.fences.clone(),
-        );
+        let help = "Requests to fence a compute";
+        registry.register("gfs2_fence_requests", help, self.fences.clone());
         let mut text = String::new();
         encode(&mut text, &registry).expect("writing into a string does not fail");
         text
+    }
+}
+
+impl Default for AgentStatus {
+    fn default() -> Self {
+        Self::new(HealthState::default())
     }
 }
 

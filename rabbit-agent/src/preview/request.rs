@@ -100,20 +100,15 @@ fn put_json(
 
 /// Returns the key of an object that the agent knows.
 fn find(cache: &Cache, node: &NodeName, named: &ObjectName) -> Result<Key, RequestError> {
-    let name = named.name.clone();
-    let (exists, key) = match named.kind.to_ascii_lowercase().as_str() {
-        "nnfnodeblockstorage" | "nnfnodeblockstorages" => {
-            (cache.block_storage(&name).is_some(), Key::BlockStorage(name))
-        }
-        "nnfnodestorage" | "nnfnodestorages" => {
-            (cache.node_storage(&name).is_some(), Key::NodeStorage(name))
-        }
-        "clientmount" | "clientmounts" => {
-            (cache.client_mount(&name).is_some(), Key::ClientMount(name))
-        }
-        "nodecontainers" => (cache.containers(&name).is_some(), Key::Containers(name)),
+    let key_of = match named.kind.to_ascii_lowercase().as_str() {
+        "nnfnodeblockstorage" | "nnfnodeblockstorages" => Key::BlockStorage,
+        "nnfnodestorage" | "nnfnodestorages" => Key::NodeStorage,
+        "clientmount" | "clientmounts" => Key::ClientMount,
+        "nodecontainers" => Key::Containers,
         _ => return Err(RequestError::Kind(named.kind.clone())),
     };
+    let key = key_of(named.name.clone());
+    let exists = cache.fingerprint(&key).is_some();
     let (kind, name, node) = (named.kind.clone(), named.name.clone(), node.clone());
     exists.then_some(key).ok_or(RequestError::Unknown { kind, name, node })
 }
