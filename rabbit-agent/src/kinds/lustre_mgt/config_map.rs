@@ -63,3 +63,27 @@ pub(super) async fn publish(
     let is_kept = stored.data.is_some_and(|data| data.get(KEY).is_some_and(|name| name == next));
     if is_kept { Ok(()) } else { Err(MgtError::NameNotKept(published.place())) }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use kube::client::Body;
+    use tower::service_fn;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn publish_fails_if_the_api_stores_another_name() {
+        let answer = |_: http::Request<Body>| async {
+            let stored = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}, "data": {KEY: "aaaaaaab"}});
+            Ok::<_, io::Error>(http::Response::new(Body::from(stored.to_string().into_bytes())))
+        };
+        let client = Client::new(service_fn(answer), "default");
+        let (namespace, name) = ("default".to_owned(), "names".to_owned());
+        let published = Published { namespace, name, next: None, version: None };
+        publish(&client, &published, "aaaaaaab").await.unwrap();
+        let error = publish(&client, &published, "aaaaaaac").await.unwrap_err();
+        assert!(matches!(error, MgtError::NameNotKept(_)), "{error}");
+    }
+}

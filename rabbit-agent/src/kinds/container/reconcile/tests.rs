@@ -26,6 +26,6 @@ async fn a_plan_that_never_ends_is_reported() {
     let seen = Ok(Observed::default());
     let converged = converge(&host, &desired, &record, true, seen).await;
     let trouble = converged.trouble.unwrap();
-    let expected = "is still not as desired after 16 rounds of steps; the last steps: make ";
+    let expected = "is still not as desired after 16 rounds of steps; the last steps: write ";
     assert!(trouble.contains(expected), "{trouble}");
 }
