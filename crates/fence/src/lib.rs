@@ -6,6 +6,10 @@
 //! inotify ─► spool.rs: requests, answers ─► barrier.rs: gate.rs attaches nothing to the node any more
 //!                                              └► detach.rs: detach, read again, proof.rs ─► answer.rs: answer, DLM, delete request
 //! ```
+//! The crate knows neither the passes nor the cache of the agent: passes over a GFS2 use a [`Gate`] as their host, and
+//! [`Tools::changed`] notifies the agent when the fenced nodes changed. Passes also use [`chassis`]: which compute is in
+//! which slot.
+//!
 //! # Guarantees
 //! * The agent answers with success only if it has read every drive after the detaching, and every drive shows that the
 //!   node reaches no namespace that is, or may be, of a GFS2. If the agent could not read a drive or an object, the
