@@ -9,3 +9,6 @@ pub mod probes;
 pub mod run;
 pub mod status;
 pub mod watch;
+
+pub use cache::{Cache, Cached, Key, Wake};
+pub use pass::{Context, Pass};

@@ -21,12 +21,7 @@ use storage::desired::{MountPoint, Nqn};
 use tokio::{sync::oneshot, task::JoinSet};
 
 use crate::{
-    core::{
-        cache::{Cache, Key, Wake},
-        pass::{Context, Pass},
-        status::AgentStatus,
-        watch::Update,
-    },
+    core::{Cache, Context, Key, Pass, Wake, status::AgentStatus, watch::Update},
     kinds::{
         block_storage::report::started_after,
         client_mount::prepare::{prepare_all, record_change},

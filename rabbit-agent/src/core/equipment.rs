@@ -12,7 +12,7 @@ use storage::Converger;
 
 use crate::{
     config::Rabbit,
-    core::pass::Context,
+    core::Context,
     kinds::{container::PodmanHost, movement::Movers},
 };
 

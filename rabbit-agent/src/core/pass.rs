@@ -20,10 +20,7 @@ use storage::{
 };
 
 use crate::{
-    core::{
-        cache::{Cache, Cached, Key, NoProfile, Wake},
-        watch::Update,
-    },
+    core::{Cache, Cached, Key, Wake, cache::NoProfile, watch::Update},
     kinds::{
         block_storage::desired::AllocationPolicy,
         container,

@@ -24,8 +24,8 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use crate::{
     config::{Config, Rabbit, bind::BindError},
     core::{
+        Cache, Wake,
         agent::Agent,
-        cache::{Cache, Wake},
         equipment::Equipment,
         probes::Pages,
         status::AgentStatus,

@@ -10,7 +10,7 @@ use std::{
 
 use prometheus_client::{encoding::text::encode, metrics::counter::Counter, registry::Registry};
 
-use crate::{core::cache::Key, health::HealthState};
+use crate::{core::Key, health::HealthState};
 
 /// The status that the agent writes, and that the HTTP pages and the link to the coordinator read.
 #[derive(Debug, Clone)]

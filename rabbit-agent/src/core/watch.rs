@@ -12,7 +12,7 @@ use futures::{
 use kube::{Client, runtime::watcher::Config};
 use storage::desired::NodeName;
 
-use crate::core::cache::{Cache, Cached, Wake};
+use crate::core::{Cache, Cached, Wake};
 
 /// A change to the cache that a watch or another task found.
 pub type Update = controller::Update<Cache, Wake>;

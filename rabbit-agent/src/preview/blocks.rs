@@ -15,7 +15,7 @@ use super::{
     cost::{DataOwner, Stake, with_cost},
 };
 use crate::{
-    core::{cache::Cache, pass::Context},
+    core::{Cache, Context},
     kinds::block_storage::{
         desired::{AllocationPolicy, uid},
         report::{drives_unreadable, is_lack_of_room},

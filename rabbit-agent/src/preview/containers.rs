@@ -11,7 +11,7 @@ use packages::{JobPackages, Progress};
 
 use super::{MORE, Planned, Snapshot, cost::with_container_cost};
 use crate::{
-    core::pass::Context,
+    core::Context,
     kinds::container::{
         ContainersView, Host,
         desired::{Desired, grace, uid_of},

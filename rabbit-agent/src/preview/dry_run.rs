@@ -23,7 +23,7 @@ use tokio::sync::Notify;
 use super::{Planned, Snapshot, cost::DataOwner, plan_unit};
 use crate::{
     config::{Config, Rabbit},
-    core::{cache::Cache, equipment::Equipment, run::RunError, watch::watch_all},
+    core::{Cache, equipment::Equipment, run::RunError, watch::watch_all},
     kinds::{
         block_storage::report::latest_start,
         client_mount::{prepare::prepare_all, start::points_to_keep},

@@ -13,7 +13,7 @@ use storage::Converger;
 
 use super::{Planned, Snapshot};
 use crate::{
-    core::pass::{Context, Pass},
+    core::{Context, Pass},
     kinds::client_mount::{
         prepare::{Prepared, Work, prepare_for},
         reconcile::{ClientMountView, complete},

@@ -16,7 +16,7 @@ use thiserror::Error;
 use uuid::Uuid;
 
 use super::Snapshot;
-use crate::core::cache::{Cache, Cached, Key};
+use crate::core::{Cache, Cached, Key};
 
 /// Why a request cannot be answered.
 #[derive(Debug, Error)]

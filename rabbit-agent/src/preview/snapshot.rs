@@ -9,10 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{Planned, blocks, containers, mounts, storages};
 use crate::{
-    core::{
-        cache::{Cache, Key},
-        pass::Context,
-    },
+    core::{Cache, Context, Key},
     kinds::{
         block_storage::view::BlockStorageView, client_mount::prepare::record_change,
         node_storage::view::NodeStorageView,

@@ -7,7 +7,7 @@ use storage::{Converger, Desired};
 
 use super::{Planned, cost::DataOwner, plan_unit};
 use crate::{
-    core::{cache::block_name, pass::Context},
+    core::{Context, cache::block_name},
     kinds::node_storage::{
         report::is_syncing,
         unit::{in_order_to_make, in_order_to_tear_down},

@@ -14,10 +14,7 @@ use tokio::task::JoinError;
 
 use super::Agent;
 use crate::{
-    core::{
-        cache::Key,
-        pass::{Pass, Wrote},
-    },
+    core::{Key, Pass, pass::Wrote},
     kinds::{
         client_mount::prepare::prepare,
         node_storage::progress::{self, Progress},

@@ -11,13 +11,11 @@ use storage::Panicked;
 
 use super::{Agent, ERASING};
 use crate::{
-    core::{
-        cache::Key,
-        pass::{Context, Pass},
-    },
+    core::{Context, Key, Pass},
     kinds::{
-        block_storage, client_mount,
+        block_storage,
         client_mount::{
+            self,
             prepare::{Prepared, prepare_for},
             start::may_run_beside_clean_up,
         },

@@ -19,9 +19,9 @@ use super::{
     view::{BlockStorageView, Work, owned, without_record},
 };
 use crate::core::{
-    cache::Key,
+    Context, Key, Pass,
     failure::{self, combined, no_room},
-    pass::{Context, Pass, converge},
+    pass::converge,
 };
 
 /// Allocates and attaches namespaces; releases all of them when the object is deleted.

@@ -17,7 +17,7 @@ use super::{
     desired::{AllocationPolicy, BlockStorageError, Elsewhere, from_status, without_fenced},
     report,
 };
-use crate::core::cache::Cache;
+use crate::core::Cache;
 
 /// The part of the cache that a pass over a NnfNodeBlockStorage reads.
 #[derive(Debug)]

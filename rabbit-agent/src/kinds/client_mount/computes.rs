@@ -19,10 +19,7 @@ use futures::future::try_join_all;
 use kube::{Api, api::ListParams, core::DeserializeGuard};
 use storage::desired::{IndexLink, IndexTree, MountPoint, NodeName};
 
-use crate::core::{
-    cache::Cache,
-    pass::{Context, Pass},
-};
+use crate::core::{Cache, Context, Pass};
 
 /// Computes that may have mounted the allocations of an object.
 #[derive(Debug)]

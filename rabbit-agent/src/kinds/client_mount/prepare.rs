@@ -10,7 +10,7 @@ use agent::{
 use api::{ClientMount, client_mount::ClientMountDeviceReference};
 use storage::desired::{MountPoint, NamespaceId};
 
-use crate::{core::cache::Cache, kinds::node_storage::desired::namespaces};
+use crate::{core::Cache, kinds::node_storage::desired::namespaces};
 
 /// The work for a ClientMount.
 #[derive(Debug)]

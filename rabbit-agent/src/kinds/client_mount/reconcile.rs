@@ -19,11 +19,7 @@ use super::{
     prepare::{Prepared, Work, prepare},
     servers,
 };
-use crate::core::{
-    cache::{Cache, NoProfile},
-    failure::combined,
-    pass::{Context, Pass},
-};
+use crate::core::{Cache, Context, Pass, cache::NoProfile, failure::combined};
 
 /// The prepared work and the part of the cache that a pass over a ClientMount reads.
 #[derive(Debug)]

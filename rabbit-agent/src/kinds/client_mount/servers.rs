@@ -14,7 +14,7 @@ use thiserror::Error;
 
 use controller::patch::WriteError;
 
-use crate::core::pass::Context;
+use crate::core::Context;
 
 const NAME: &str = ".nnf-servers.json";
 

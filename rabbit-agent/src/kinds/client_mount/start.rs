@@ -13,7 +13,7 @@ use storage::desired::MountPoint;
 
 use super::prepare::{former_points, units};
 use crate::{
-    core::cache::{Cache, Key},
+    core::{Cache, Key},
     kinds::node_storage::desired::{TemporaryRoot, count},
 };
 

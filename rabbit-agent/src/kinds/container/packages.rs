@@ -19,7 +19,7 @@ use super::{
     reconcile::{begin, end_removal, write_status},
     report::{just_after, record, unprepared_status},
 };
-use crate::core::pass::{Context, Pass};
+use crate::core::{Context, Pass};
 
 /// Fetches the job packages of one object. A deleted object loses the agent's finalizer once it uses no
 /// job package any more.

@@ -17,7 +17,7 @@ use super::{
     phase::Record,
     step::KeyFiles,
 };
-use crate::core::pass::Context;
+use crate::core::Context;
 
 /// Reads the configuration files and keys that the rabbit lacks; reads nothing if no container may start any more. The
 /// fields stay `None` if the ConfigMap or Secret is missing.

@@ -27,10 +27,7 @@ use super::{
     report::{initial_status, next_wake_up, record, report, unprepared_status},
     step::Step,
 };
-use crate::core::{
-    cache::Cache,
-    pass::{Context, Pass},
-};
+use crate::core::{Cache, Context, Pass};
 
 /// Maximum number of rounds (observe, plan, apply) in one pass.
 const ROUNDS: usize = 16;

@@ -22,10 +22,7 @@ use super::{
         without_claim,
     },
 };
-use crate::core::{
-    failure::combined,
-    pass::{Context, Pass},
-};
+use crate::core::{Context, Pass, failure::combined};
 
 /// Maximum number of attempts to write the status after an action, when other writers change the object.
 const TRIES: usize = 5;

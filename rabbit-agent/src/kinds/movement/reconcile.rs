@@ -25,7 +25,7 @@ use super::{
     plan::{MovementStep, Waiting, Want, plan},
     report::{self, Finish, Reading},
 };
-use crate::core::pass::{Context, Pass};
+use crate::core::{Context, Pass};
 
 /// Maximum steps of one pass. Each step but the last changes the state that the next step is planned from.
 const MAX_STEPS: usize = 8;

@@ -11,7 +11,7 @@ use storage::{
 };
 use uuid::Uuid;
 
-use crate::{core::pass::Context, health::HealthState, kinds::container::observed::Logs};
+use crate::{core::Context, health::HealthState, kinds::container::observed::Logs};
 
 /// Longest wait for the volume groups, and for podman: a command that hangs must not keep the agent
 /// from reporting everything else.

@@ -23,10 +23,7 @@ use storage::{
 
 use super::{events, facts::facts, report};
 use crate::{
-    core::{
-        cache::Key,
-        pass::{Context, Pass},
-    },
+    core::{Context, Key, Pass},
     health::{CheckFacts, DrivesRead, HealthState, Judgement},
 };
 

@@ -8,11 +8,7 @@ use super::{
     unit::{self, Outcome, Unit},
     view::{Base, NodeStorageView, Removal, no_block, units, units_to_tear_down},
 };
-use crate::core::{
-    cache::block_name,
-    failure::combined,
-    pass::{Context, Pass},
-};
+use crate::core::{Context, Pass, cache::block_name, failure::combined};
 use agent::error::Failure;
 use api::{NnfNodeBlockStorage, NnfNodeStorage, NnfNodeStorageStatus, names::finalizer};
 use kube::ResourceExt;

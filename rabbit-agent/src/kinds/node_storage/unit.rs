@@ -6,7 +6,7 @@ use storage::{
 };
 
 use super::report::is_syncing;
-use crate::core::pass::Context;
+use crate::core::Context;
 
 /// A file system or Lustre target of one allocation.
 #[derive(Debug, Clone, PartialEq, Eq)]

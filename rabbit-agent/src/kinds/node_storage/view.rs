@@ -19,8 +19,8 @@ use super::{
 };
 use crate::{
     core::{
-        cache::{Cache, NoProfile, block_name},
-        pass::Context,
+        Cache, Context,
+        cache::{NoProfile, block_name},
     },
     kinds::block_storage::report::is_current,
 };
