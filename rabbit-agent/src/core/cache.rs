@@ -1,13 +1,14 @@
 //! The agent's cache: the objects in this rabbit's namespace and the objects that they refer to. When an object
 //! changes, the cache decides which objects to wake. Does no I/O.
 
+mod key;
 mod kinds;
 mod storage_use;
 #[cfg(test)]
 mod tests;
 mod wakes;
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use agent::{dropped::DroppedMounts, records::MountRecords};
 use api::{
@@ -21,57 +22,8 @@ use kube::ResourceExt;
 use storage::desired::NodeName;
 use thiserror::Error;
 
-pub use self::storage_use::block_name;
 use self::storage_use::refers_to;
-
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Key {
-    Node,
-    BlockStorage(String),
-    NodeStorage(String),
-    ClientMount(String),
-    /// A ClientMount, by uid, that disappeared while it carried the agent's finalizer: its mounts must be removed.
-    Vanished(String),
-    LustreMgt(String),
-    Containers(String),
-    Movement(String),
-}
-
-impl Key {
-    /// Returns the kind of the object.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Node => "NnfNode",
-            Self::BlockStorage(_) => "NnfNodeBlockStorage",
-            Self::NodeStorage(_) => "NnfNodeStorage",
-            Self::ClientMount(_) | Self::Vanished(_) => "ClientMount",
-            Self::LustreMgt(_) => "NnfLustreMGT",
-            Self::Containers(_) => "NodeContainers",
-            Self::Movement(_) => "NnfDataMovement",
-        }
-    }
-
-    /// Returns the name of the object; the uid of a ClientMount that disappeared.
-    pub fn name(&self) -> &str {
-        match self {
-            Self::Node => NNF_NODE,
-            Self::BlockStorage(name)
-            | Self::NodeStorage(name)
-            | Self::ClientMount(name)
-            | Self::Vanished(name)
-            | Self::LustreMgt(name)
-            | Self::Containers(name)
-            | Self::Movement(name) => name,
-        }
-    }
-}
-
-impl fmt::Display for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let with = if matches!(self, Self::Vanished(_)) { "with uid " } else { "" };
-        write!(f, "{} {with}{}", self.kind(), self.name())
-    }
-}
+pub use self::{key::Key, storage_use::block_name};
 
 /// Why an object enters the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
