@@ -1,7 +1,9 @@
 //! Turns the command line and environment into a checked configuration.
 
 mod args;
+pub mod bind;
 mod check;
+pub mod node_manager;
 
 use std::path::PathBuf;
 
@@ -12,20 +14,21 @@ use agent::{
 };
 use apiclient::Address;
 pub use args::Args;
+use fence::{FenceConfig, FenceConfigError};
 use storage::desired::{MountPointError, SpreadError};
 use storage_linux::LinuxConfig;
 use thiserror::Error;
 
 use crate::{
-    bind::BindAddress,
-    block_storage::desired::AllocationPolicy,
-    container::args::ContainerConfig,
-    fence::{FenceConfig, FenceConfigError},
+    config::{bind::BindAddress, node_manager::NodeManagerError},
     health::args::HealthConfig,
-    lustre_mgt::args::{Mgs, MgsArgsError},
-    movement::args::MovementConfig,
-    node_manager::NodeManagerError,
-    node_storage::desired::TemporaryRoot,
+    kinds::{
+        block_storage::desired::AllocationPolicy,
+        container::args::ContainerConfig,
+        lustre_mgt::args::{Mgs, MgsArgsError},
+        movement::args::MovementConfig,
+        node_storage::desired::TemporaryRoot,
+    },
 };
 
 #[derive(Debug, Error)]

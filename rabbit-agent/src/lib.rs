@@ -4,12 +4,14 @@
 //! ```text
 //! watch ─► cache ─► queue ─► pass: desired.rs ─► storage::Desired ─ converge ─► Observed ─ report.rs ─► status
 //! ```
-//! One folder per kind: `block_storage` (NnfNodeBlockStorage), `node_storage` (NnfNodeStorage), `client_mount`
-//! (ClientMount), `node` (NnfNode), `container` (NodeContainers), which converges podman's pods, `movement`
-//! (NnfDataMovement), which runs `datamover`, and `lustre_mgt` (NnfLustreMGT), which allocates names and converges
-//! nothing on the node. `desired`, `plan` and `report` do no I/O; `reconcile` joins them.
+//! `core` has the main loop, the cache, and the input and result that all passes share. `kinds` has one folder per kind:
+//! `block_storage` (NnfNodeBlockStorage), `node_storage` (NnfNodeStorage), `client_mount` (ClientMount), `node`
+//! (NnfNode), `container` (NodeContainers), which converges podman's pods, `movement` (NnfDataMovement), which runs
+//! `datamover`, and `lustre_mgt` (NnfLustreMGT), which allocates names and converges nothing on the node. `desired`,
+//! `plan` and `report` do no I/O; `reconcile` joins them.
 //!
-//! `preview` plans for objects without a pass, for `warren plan` and `--dry-run`.
+//! `preview` plans for objects without a pass, for `warren plan` and `--dry-run`. Crate `fence` fences computes beside the
+//! passes.
 //!
 //! *Central controllers* are the programs that write the objects' specs: Warren's workflow engine, or the Go
 //! controllers, which Warren replaces.
@@ -21,7 +23,7 @@
 //! * The agent reports namespaces that belong to no object, and never deletes them.
 //!
 //! # Containers and job packages
-//! * Fields of a NodeContainers become arguments of podman, never a line for a shell (`container/arguments.rs`).
+//! * Fields of a NodeContainers become arguments of podman, never a line for a shell (`kinds/container/arguments.rs`).
 //! * The agent looks only at pods whose labels have the uid of an object in its cache, and removes these pods only with
 //!   the object.
 //! * The agent runs as root. Of the files that a user names, it reads only those that every user may read.
@@ -29,31 +31,12 @@
 //! # Assumptions
 //! One agent per rabbit, as root, in the host's mount namespace.
 
-pub mod agent;
-pub mod bind;
-pub mod block_storage;
-pub mod cache;
-pub mod chassis;
-pub mod client_mount;
 pub mod config;
-pub mod container;
-mod equipment;
-pub mod failure;
-pub mod fence;
+pub mod core;
 pub mod health;
-pub mod lustre_mgt;
-pub mod movement;
-pub mod node;
-mod node_host;
-pub mod node_manager;
-pub mod node_storage;
-pub mod pass;
+pub mod kinds;
 pub mod preview;
-pub mod probes;
-pub mod run;
 #[cfg(test)]
 mod samples;
-pub mod status;
-pub mod watch;
 
-pub use run::{RunError, run, work};
+pub use self::core::run::{RunError, run, work};

@@ -3,7 +3,7 @@
 //! ```text
 //! request ─► snapshot of the agent's cache, with the objects of the request ─► views of passes ─► steps with their cost
 //! ```
-//! A plan reads the same views and desired states as a pass (`agent/passes.rs`). It has the steps of the first round of
+//! A plan reads the same views and desired states as a pass (`core/agent/passes.rs`). It has the steps of the first round of
 //! a pass: later rounds depend on the results of these steps, and the plan only says that more steps follow.
 
 mod blocks;
@@ -123,7 +123,10 @@ fn is_followed(last: &Step) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use storage::step::{VolumeAction, ZfsAction};
+    use storage::{
+        Rounds,
+        step::{VolumeAction, ZfsAction},
+    };
 
     use super::*;
 
@@ -158,8 +161,8 @@ mod tests {
     #[test]
     fn a_refusal_names_each_refused_part() {
         let rejected = |place: usize| {
-            let next = format!("step {place}");
-            Err(ConvergeError::NotConverging { rounds: 6, next })
+            let rounds = Rounds::new(place, 0).begin(&["a step"]);
+            rounds.map(|_| Vec::new()).map_err(ConvergeError::from)
         };
         let mut planned = Planned::default();
         planned.add("allocation 0", Ok(vec!["a step".to_owned()]));

@@ -5,14 +5,12 @@ use std::collections::BTreeSet;
 use api::{
     ClientMount, NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile, SystemConfiguration,
 };
+use fence::chassis::Chassis;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 use storage::desired::{Allocation, Spread};
 
-use crate::{
-    block_storage::desired::{AllocationPolicy, Elsewhere, desired},
-    chassis::Chassis,
-};
+use crate::kinds::block_storage::desired::{AllocationPolicy, Elsewhere, desired};
 
 pub(crate) const OWNER: &str = "a4f0c1de-5d7f-4c1b-9f6e-0c0e7d0f8a11";
 pub(crate) const BLOCK_UID: &str = "9a2a1017-e32b-40f1-940a-81c7b709810f";

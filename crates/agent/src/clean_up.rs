@@ -4,7 +4,8 @@
 
 use std::time::Instant;
 
-use controller::{Delays, Retry};
+use apiclient::Delays;
+use controller::Retry;
 
 #[derive(Debug, Default, PartialEq, Eq)]
 enum State {
@@ -98,10 +99,8 @@ impl CleanUp {
 
     /// Records a failure and the time of the retry. Returns whether the reason differs from the last reason.
     pub fn record_failure(&mut self, why: &str, now: Instant) -> bool {
-        let delays = self
-            .delays
-            .get_or_insert_with(|| Retry::Later.delays().expect("a retry later has delays"));
-        let delay = delays.next();
+        self.delays = self.delays.take().or_else(|| Retry::Later.delays());
+        let delay = self.delays.as_mut().map(Delays::next_delay);
         self.state = delay.map_or(State::Postponed, |delay| State::Waiting(now + delay));
         self.failure.replace(why.to_owned()).as_deref() != Some(why)
     }

@@ -187,7 +187,7 @@ fn classify(error: &ConvergeError) -> Class {
             | ObserveError::Malformed { .. }
             | ObserveError::Panicked(_),
         )
-        | ConvergeError::NotConverging { .. }
+        | ConvergeError::NotConverging(_)
         | ConvergeError::Panicked(_) => internal(),
     }
 }
@@ -246,7 +246,7 @@ fn prefix(goal: Goal, error: &ConvergeError) -> &'static str {
             "unable to activate block device"
         }
         ConvergeError::Rejected(_)
-        | ConvergeError::NotConverging { .. }
+        | ConvergeError::NotConverging(_)
         | ConvergeError::Panicked(_) => by_goal,
         ConvergeError::Step(ExecuteError { step, .. }) => match &**step {
             Step::RunHook { id, .. } => hook_prefix(id.phase),

@@ -45,17 +45,9 @@ impl MountRecords {
     /// know which mounts exist.
     pub fn open(state: &Path) -> Result<Self, RecordError> {
         let directory = state.join("mounts");
-        let failed = |source| RecordError::Read { path: directory.clone(), source };
         fs::create_dir_all(&directory)
             .map_err(|source| RecordError::Write { path: directory.clone(), source })?;
-        let mut earlier = Vec::new();
-        for entry in fs::read_dir(&directory).map_err(failed)? {
-            let path = entry.map_err(failed)?.path();
-            if path.extension().is_some_and(|extension| extension == "json") {
-                earlier.extend(read(&path)?);
-            }
-        }
-        Ok(Self { directory, earlier })
+        Ok(Self { earlier: read_all(&directory, read)?, directory })
     }
 
     /// Reads all records, and changes nothing: creates no directory, and leaves a damaged record as it is.
@@ -64,22 +56,12 @@ impl MountRecords {
     /// When the directory or a record cannot be read.
     pub fn peek(state: &Path) -> Result<Self, RecordError> {
         let directory = state.join("mounts");
-        let failed = |source| RecordError::Read { path: directory.clone(), source };
-        let entries = match fs::read_dir(&directory) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Ok(Self { directory, earlier: Vec::new() });
-            }
-            Err(error) => return Err(failed(error)),
+        let undamaged = |path: &Path| {
+            let text = fs::read(path).map_err(|source| read_error(path, source))?;
+            Ok(serde_json::from_slice(&text).ok())
         };
-        let mut earlier = Vec::new();
-        for entry in entries {
-            let path = entry.map_err(failed)?.path();
-            if path.extension().is_some_and(|extension| extension == "json") {
-                let text = fs::read(&path).map_err(failed)?;
-                earlier.extend(serde_json::from_slice::<Vec<ClientMount>>(&text).ok());
-            }
-        }
+        let exists = directory.try_exists().map_err(|source| read_error(&directory, source))?;
+        let earlier = if exists { read_all(&directory, undamaged)? } else { Vec::new() };
         Ok(Self { directory, earlier })
     }
 
@@ -147,12 +129,32 @@ fn identifying_parts(version: &ClientMount) -> ClientMount {
     version
 }
 
+fn read_error(path: &Path, source: io::Error) -> RecordError {
+    RecordError::Read { path: path.to_owned(), source }
+}
+
+/// Reads every record in a directory.
+fn read_all(
+    directory: &Path,
+    read: impl Fn(&Path) -> Result<Option<Vec<ClientMount>>, RecordError>,
+) -> Result<Vec<Vec<ClientMount>>, RecordError> {
+    let failed = |source| read_error(directory, source);
+    let mut records = Vec::new();
+    for entry in fs::read_dir(directory).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path.extension().is_some_and(|extension| extension == "json") {
+            records.extend(read(&path)?);
+        }
+    }
+    Ok(records)
+}
+
 /// Reads a record; returns `None` if there is none. Renames a damaged record, and returns `None` for it too.
 fn read(path: &Path) -> Result<Option<Vec<ClientMount>>, RecordError> {
     let text = match fs::read(path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(source) => return Err(RecordError::Read { path: path.to_owned(), source }),
+        Err(source) => return Err(read_error(path, source)),
     };
     match serde_json::from_slice(&text) {
         Ok(versions) => return Ok(Some(versions)),

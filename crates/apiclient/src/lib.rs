@@ -12,8 +12,8 @@
 //! a unix socket sends no token.
 
 mod address;
-mod backoff;
 mod connect;
+mod delays;
 mod list_readable;
 mod observed;
 mod plain;
@@ -23,8 +23,8 @@ mod tcp;
 mod unix;
 
 pub use address::{Address, AddressError};
-pub use backoff::WatchBackoff;
 pub use connect::{ConnectError, connect, connect_to_server, connect_with};
+pub use delays::{Delays, WatchBackoff};
 pub use list_readable::{Readable, list_readable};
 pub use observed::{Answer, observe_answers};
 pub use plain::{innermost, is_refusal, plain};

@@ -4,7 +4,7 @@
 //! ```text
 //! watch ─► Store ─► Change ─► Queue ─► reconcile (the controller's own) ─► patch, Events
 //! ```
-//! Watching, Events and delays come from kube-runtime. Three parts are our own, because kube-runtime
+//! Watching and Events come from kube-runtime. Three parts are our own, because kube-runtime
 //! lacks something in each:
 //! * [`watch`](fn@watch): kube-runtime's watcher continues from its last resourceVersion after a failure. If the API
 //!   was restored from a backup meanwhile, this watcher does not learn which objects the backup lacks; our watcher
@@ -34,7 +34,7 @@ mod watch;
 pub use namespace::ensure_namespace;
 pub use object::{Object, describe, has_finalizer};
 pub use queue::{Queue, Standing};
-pub use retry::{Delays, Retry, delays};
+pub use retry::Retry;
 pub use store::{Change, Fingerprint, ObjectKey, Store, precedes};
 pub use update::{Update, updates, updates_if_served};
 pub use watch::{Event, Item, Trouble, Unreadable, WatchHealth, Watched, watch};

@@ -11,7 +11,9 @@ use std::{
     time::Instant,
 };
 
-use crate::retry::{Delays, Retry};
+use apiclient::Delays;
+
+use crate::retry::Retry;
 
 /// Keys of objects that wait for a task, have a task, or wait for their retry.
 #[derive(Debug)]
@@ -35,7 +37,7 @@ impl Failing {
     fn after(before: Option<Self>, retry: Retry, now: Instant) -> Option<Self> {
         let known = before.filter(|before| before.retry == retry).map(|before| before.delays);
         let mut delays = known.or_else(|| retry.delays())?;
-        let due = now + delays.next()?;
+        let due = now + delays.next_delay();
         Some(Self { retry, delays, due })
     }
 }

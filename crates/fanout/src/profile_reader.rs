@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use api::{NnfStorageProfile, NoProfile};
-use apiclient::plain;
+use apiclient::{Delays, plain};
 use kube::api::{DynamicObject, ListParams};
 use kube::{Api, Client};
 use tokio::sync::Semaphore;
@@ -12,7 +12,7 @@ use tokio::time::sleep;
 use crate::exchange::Exchange;
 use crate::fanout::ProfileRead;
 use crate::object::{Key, ProfileObject};
-use crate::requests::{Backoff, for_each, with_timeout};
+use crate::requests::{for_each, with_timeout};
 use crate::watch::resource;
 
 /// Number of parallel reads: all computes of a job may name a profile that the watch does not know.
@@ -31,7 +31,7 @@ pub async fn read_profiles(client: Client, exchange: Arc<Exchange>) {
 }
 
 async fn read_for(client: &Client, exchange: &Exchange, permits: &Semaphore, key: &Key) {
-    let mut backoff = Backoff::default();
+    let mut delays = Delays::default();
     while let Some((version, profile)) = exchange.profile_to_read(key) {
         let read = {
             let _permit = permits.acquire().await;
@@ -43,7 +43,7 @@ async fn read_for(client: &Client, exchange: &Exchange, permits: &Semaphore, key
                 let found = read.is_ok();
                 exchange.set_profile_read(key, &version, read);
                 if found {
-                    backoff = Backoff::default();
+                    delays = Delays::default();
                     continue;
                 }
             }
@@ -56,8 +56,8 @@ async fn read_for(client: &Client, exchange: &Exchange, permits: &Semaphore, key
             }
         }
         tokio::select! {
-            () = sleep(backoff.next()) => {}
-            () = exchange.read_requested_again() => backoff = Backoff::default(),
+            () = sleep(delays.next_delay()) => {}
+            () = exchange.read_requested_again() => delays = Delays::default(),
         }
     }
 }

@@ -4,7 +4,6 @@ use std::io;
 use std::panic::resume_unwind;
 use std::time::Duration;
 
-use controller::{Delays, Retry};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -12,20 +11,6 @@ use tokio::time::timeout;
 pub(crate) const REFUSED_DELAY: Duration = Duration::from_secs(30);
 /// Longest time that the API may take to answer a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// Growing delays between retries, beginning with the shortest.
-#[derive(Debug, Default)]
-pub(crate) struct Backoff(Option<Delays>);
-
-impl Backoff {
-    /// Returns the next delay.
-    pub(crate) fn next(&mut self) -> Duration {
-        if self.0.is_none() {
-            self.0 = Retry::Soon.delays();
-        }
-        self.0.as_mut().and_then(Iterator::next).unwrap_or(REFUSED_DELAY)
-    }
-}
 
 /// Awaits a request for at most [`REQUEST_TIMEOUT`]: an API server that dies after it has read the request never
 /// answers.

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use api::ClientMount;
-use apiclient::plain;
+use apiclient::{Delays, plain};
 use kube::api::{DynamicObject, ListParams};
 use kube::{Api, Client};
 use tokio::sync::Semaphore;
@@ -17,7 +17,7 @@ use tokio::time::sleep;
 use crate::exchange::Exchange;
 use crate::fanout::Listing;
 use crate::object::MountObject;
-use crate::requests::{Backoff, for_each, with_timeout};
+use crate::requests::{for_each, with_timeout};
 use crate::watch::resource;
 
 /// Number of lists that run at the same time: all nodes of a machine may connect at once.
@@ -35,7 +35,7 @@ pub async fn start_sessions(client: Client, exchange: Arc<Exchange>) {
 }
 
 async fn start_session(client: &Client, exchange: &Exchange, permits: &Semaphore, node: &str) {
-    let (mut backoff, mut ready) = (Backoff::default(), exchange.ready());
+    let (mut delays, mut ready) = (Delays::default(), exchange.ready());
     while let Some(epoch) = exchange.waiting_session(node) {
         let listed = {
             let _permit = permits.acquire().await;
@@ -50,8 +50,8 @@ async fn start_session(client: &Client, exchange: &Exchange, permits: &Semaphore
             log::warn!(node; "{problem}; nodes that connect wait, and the coordinator tries again");
         }
         tokio::select! {
-            () = sleep(backoff.next()) => {}
-            _ = ready.changed() => backoff = Backoff::default(),
+            () = sleep(delays.next_delay()) => {}
+            _ = ready.changed() => delays = Delays::default(),
         }
     }
 }

@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::ClientMount;
-use apiclient::{is_refusal, plain};
-use controller::delays;
+use apiclient::{Delays, is_refusal, plain};
 use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use tokio::sync::Semaphore;
@@ -14,7 +13,7 @@ use tokio::time::{sleep, timeout};
 use crate::exchange::Exchange;
 use crate::object::{Key, MountObject};
 use crate::pending::Write;
-use crate::requests::{Backoff, REFUSED_DELAY, for_each, with_timeout};
+use crate::requests::{REFUSED_DELAY, for_each, with_timeout};
 use crate::watch::resource;
 
 /// Number of parallel writes: enough for an API server to commit them in groups.
@@ -39,7 +38,7 @@ struct Writer {
     /// Limits the requests of all writers: each request needs a permit. A writer that waits between
     /// requests holds no permit.
     permits: Arc<Semaphore>,
-    backoff: Backoff,
+    delays: Delays,
     /// Number of conflicts since the last accepted write.
     conflicts: u32,
     /// Last reason of a refusal; the log names each reason once.
@@ -51,16 +50,16 @@ struct Writer {
 impl Writer {
     fn new(client: Client, exchange: Arc<Exchange>, key: Key, permits: Arc<Semaphore>) -> Self {
         let api = Api::namespaced_with(client, &key.namespace, &resource::<ClientMount>());
-        let (backoff, conflicts, refusal, refused_delay) =
-            (Backoff::default(), 0, None, REFUSED_DELAY);
-        Self { api, exchange, key, permits, backoff, conflicts, refusal, refused_delay }
+        let (delays, conflicts, refusal, refused_delay) =
+            (Delays::default(), 0, None, REFUSED_DELAY);
+        Self { api, exchange, key, permits, delays, conflicts, refusal, refused_delay }
     }
 
     async fn write(mut self) {
         while let Some(write) = self.exchange.next_write(&self.key) {
             match self.send(&write).await {
                 Ok(()) => {
-                    (self.backoff, self.conflicts, self.refusal) = (Backoff::default(), 0, None);
+                    (self.delays, self.conflicts, self.refusal) = (Delays::default(), 0, None);
                 }
                 Err(error) => self.handle_failure(&write, &error).await,
             }
@@ -73,7 +72,7 @@ impl Writer {
             // A 404 does not prove that the object is gone: while the CRD is being replaced, the API has no objects of
             // the kind. So the writer tries again, until the watch reports the deletion.
             Failure::NotFound => {
-                let longest = self.backoff.next();
+                let longest = self.delays.next_delay();
                 self.until_changed(longest).await;
             }
             Failure::Refused => self.refused(write, error).await,
@@ -83,7 +82,7 @@ impl Writer {
                 if self.exchange.is_new_problem(&why) {
                     log::warn!(client_mount:% = key; "write ClientMount: {why}; the coordinator tries again until it works");
                 }
-                sleep(self.backoff.next()).await;
+                sleep(self.delays.next_delay()).await;
             }
         }
     }
@@ -98,8 +97,7 @@ impl Writer {
         }
         self.exchange.write_refused(&self.key, write);
         // Jitter spreads the retries of writers that were refused at the same time.
-        let refused_delay =
-            delays(self.refused_delay, self.refused_delay).next().unwrap_or(self.refused_delay);
+        let refused_delay = Delays::new(self.refused_delay, self.refused_delay).next_delay();
         self.until_changed(refused_delay).await;
     }
 
@@ -108,15 +106,15 @@ impl Writer {
         match self.reread().await {
             // After several conflicts in a row the writer waits, because another client keeps changing the object.
             Ok(true) if self.conflicts <= CONFLICTS_AT_ONCE => {}
-            Ok(true) => sleep(self.backoff.next()).await,
+            Ok(true) => sleep(self.delays.next_delay()).await,
             Ok(false) => {
-                let longest = self.backoff.next();
+                let longest = self.delays.next_delay();
                 self.until_changed(longest).await;
             }
             Err(error) => {
                 let key = &self.key;
                 log::warn!(client_mount:% = key, error = plain(&error); "read ClientMount again");
-                sleep(self.backoff.next()).await;
+                sleep(self.delays.next_delay()).await;
             }
         }
     }

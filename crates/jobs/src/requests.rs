@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use apiclient::plain;
-use controller::delays;
+use apiclient::{Delays, plain};
 use kube::api::{DynamicObject, ListParams};
 use kube::{Api, Client};
 use tokio::time::{sleep, timeout};
@@ -24,13 +23,13 @@ const LONGEST: Duration = Duration::from_secs(15);
 
 /// Sends the requests that questions need, in one namespace or in all namespaces, until this future is dropped.
 pub async fn send_requests(client: Client, namespace: Option<String>, jobs: Arc<Jobs>) {
-    let mut pace = delays(REST, LONGEST);
+    let mut pace = Delays::new(REST, LONGEST);
     loop {
         let request = jobs.next_request().await;
         match timeout(PATIENCE, list(&client, namespace.as_deref(), &request)).await {
             Ok(Ok((workflows, computes))) => {
                 jobs.request_answered(&request, workflows, computes);
-                pace = delays(REST, LONGEST);
+                pace = Delays::new(REST, LONGEST);
                 sleep(REST).await;
             }
             failed => {
@@ -44,7 +43,7 @@ pub async fn send_requests(client: Client, namespace: Option<String>, jobs: Arc<
                         "{why}; nodes that wait for a job keep waiting, and the lists are requested again"
                     );
                 }
-                sleep(pace.next().unwrap_or(LONGEST)).await;
+                sleep(pace.next_delay()).await;
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, time::Duration};
 
-use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
+use apiclient::Delays;
 use containers::{JobPackage, package::Source};
 use tokio::sync::watch;
 
@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Maximum number of attempts after the first. All attempts with their delays take about a quarter of an hour.
-const MAX_RETRIES: usize = 20;
+const MAX_RETRIES: u32 = 20;
 /// Delay before the second attempt.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 /// Longest delay; jitter adds up to 100 %, because a thousand rabbits may fetch from one server.
@@ -29,23 +29,15 @@ pub(crate) async fn fetch(
     stop: &watch::Receiver<bool>,
     report: impl Fn(&FetchError),
 ) -> Result<(), FetchError> {
-    let mut delays = delays();
-    loop {
-        let failed = match attempt(store, package, stop).await {
-            Ok(()) => return Ok(()),
-            Err(error) if error.is_final() => return Err(error),
-            Err(error) => error,
-        };
-        let Some(delay) = delays.next() else { return Err(failed) };
-        report(&failed);
-        tokio::time::sleep(delay).await;
+    let mut delays = Delays::new(FIRST_DELAY, LONGEST_DELAY);
+    for _ in 0..MAX_RETRIES {
+        match attempt(store, package, stop).await {
+            Err(error) if !error.is_final() => report(&error),
+            ended => return ended,
+        }
+        tokio::time::sleep(delays.next_delay()).await;
     }
-}
-
-fn delays() -> ExponentialBackoff {
-    let builder =
-        ExponentialBuilder::new().with_factor(2.0).with_jitter().with_max_times(MAX_RETRIES);
-    builder.with_min_delay(FIRST_DELAY).with_max_delay(LONGEST_DELAY).build()
+    attempt(store, package, stop).await
 }
 
 async fn attempt(

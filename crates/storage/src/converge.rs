@@ -1,6 +1,7 @@
 //! Observes, plans, executes and observes again until no steps are left.
 
 mod preparation;
+mod rounds;
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -13,6 +14,8 @@ use std::{
 use log::warn;
 use parking_lot::Mutex;
 use thiserror::Error;
+
+pub use self::rounds::{NotConverging, Rounds};
 
 use self::preparation::Preparation;
 use crate::{
@@ -56,11 +59,8 @@ pub enum ConvergeError {
     /// A step failed; the steps before it stay done.
     #[error(transparent)]
     Step(#[from] ExecuteError),
-    /// Steps remain after several rounds: something on the node undoes the steps.
-    #[error(
-        "the node is still not as desired after {rounds} rounds of steps; the next step would be: {next}"
-    )]
-    NotConverging { rounds: usize, next: String },
+    #[error(transparent)]
+    NotConverging(#[from] NotConverging),
     /// The thread that worked on the unit panicked. Steps taken before the panic stay done, and other units continue.
     #[error(transparent)]
     Panicked(#[from] Panicked),
@@ -90,7 +90,7 @@ impl Progress {
         let creates =
             |step: &Step| matches!(step, Step::CreateNamespace { .. } | Step::ZeroNamespace { .. });
         let in_vain = match error {
-            ConvergeError::Rejected(_) | ConvergeError::NotConverging { .. } => {
+            ConvergeError::Rejected(_) | ConvergeError::NotConverging(_) => {
                 self.done.iter().any(creates)
             }
             ConvergeError::Step(failed) => creates(&failed.step),
@@ -194,26 +194,18 @@ impl Converger {
         desired: &Desired,
         progress: &mut Progress,
     ) -> Result<Converged, ConvergeError> {
-        let (mut round, mut lost_races) = (0, 0);
+        let (mut rounds, mut lost_races) = (Rounds::new(desired.unit(), ROUNDS), 0);
         loop {
-            round += 1;
             let mut observed = self.host.observe(desired).map_err(ConvergeError::Observe)?;
             let Progress { done, preparation, .. } = &mut *progress;
             preparation.leave_out(desired, &mut observed);
             if preparation.take(&*self.host, desired, &observed, done) {
-                round -= 1;
                 continue;
             }
             progress.is_new.get_or_insert_with(|| is_new(desired, &observed));
             let steps = plan(desired, &observed)?;
-            let Some(next) = steps.first() else {
+            if !rounds.begin(&steps)? {
                 return Ok(Converged { steps: take(&mut progress.done), observed });
-            };
-            if round > ROUNDS {
-                return Err(ConvergeError::NotConverging {
-                    rounds: ROUNDS,
-                    next: next.to_string(),
-                });
             }
             match executor(desired)(&*self.host, steps, &mut progress.done) {
                 // Another unit changed the node between this unit's observation and its step, for example took the
@@ -222,7 +214,7 @@ impl Converger {
                     if lost_races < MAX_LOST_RACES =>
                 {
                     lost_races += 1;
-                    round -= 1;
+                    rounds.take_back();
                 }
                 other => other.map_err(classify)?,
             }

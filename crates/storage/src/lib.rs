@@ -46,7 +46,7 @@ pub mod plan;
 pub mod step;
 pub mod template;
 
-pub use converge::{ConvergeError, Converged, Converger};
+pub use converge::{ConvergeError, Converged, Converger, NotConverging, Rounds};
 pub use desired::Desired;
 pub use host::Host;
 pub use observed::Observed;

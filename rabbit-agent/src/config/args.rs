@@ -12,14 +12,14 @@ use bytesize::ByteSize;
 use clap::{Arg, CommandFactory, FromArgMatches, Parser};
 use cli::{help_on_a_screen, short_help};
 use daemon::{LogArgs, ZapArgs};
+use fence::FenceArgs;
 
 use crate::{
-    container::args::ContainerArgs,
-    fence::FenceArgs,
+    config::node_manager::{NodeManagerArgs, flags, with_node_manager_environment},
     health::args::HealthArgs,
-    lustre_mgt::args::MgsArgs,
-    movement::args::MovementArgs,
-    node_manager::{NodeManagerArgs, flags, with_node_manager_environment},
+    kinds::{
+        container::args::ContainerArgs, lustre_mgt::args::MgsArgs, movement::args::MovementArgs,
+    },
 };
 
 /// Options that the first screen of `--help` shows.

@@ -10,7 +10,9 @@ use storage::desired::{AllowedRoots, NodeName, Spread, SpreadError};
 use storage_linux::{DriveConfig, LinuxConfig};
 
 use super::{Args, Config, ConfigError, Rabbit, args::is_set};
-use crate::{block_storage::desired::AllocationPolicy, node_storage::desired::TemporaryRoot};
+use crate::kinds::{
+    block_storage::desired::AllocationPolicy, node_storage::desired::TemporaryRoot,
+};
 
 impl Args {
     /// Checks everything that can be checked without the node.
@@ -130,7 +132,7 @@ mod tests {
     use daemon::chain;
 
     use super::*;
-    use crate::node_manager::flags;
+    use crate::config::node_manager::flags;
 
     fn check(args: &[&str]) -> Result<Config, String> {
         let line = ["rabbit-agent", "--node", "rabbit-1"].iter().chain(args).map(Into::into);

@@ -3,9 +3,8 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use clap::Args;
+use fence::chassis::SLOTS;
 use storage_linux::health::Port;
-
-use crate::chassis::SLOTS;
 
 /// Options for health checks.
 #[derive(Debug, Clone, Args)]

@@ -15,13 +15,12 @@ use super::{
     cost::{DataOwner, Stake, with_cost},
 };
 use crate::{
-    block_storage::{
+    core::{Cache, Context},
+    kinds::block_storage::{
         desired::{AllocationPolicy, uid},
         report::{drives_unreadable, is_lack_of_room},
         view::{BlockStorageView, Work, owned, without_record},
     },
-    cache::Cache,
-    pass::Context,
 };
 
 pub(super) async fn plan(context: &Context, cache: &Cache, view: BlockStorageView) -> Planned {

@@ -11,7 +11,8 @@ use packages::{JobPackages, Progress};
 
 use super::{MORE, Planned, Snapshot, cost::with_container_cost};
 use crate::{
-    container::{
+    core::Context,
+    kinds::container::{
         ContainersView, Host,
         desired::{Desired, grace, uid_of},
         observed::{Logs, Observed},
@@ -22,7 +23,6 @@ use crate::{
         start_blocker,
         step::Step,
     },
-    pass::Context,
 };
 
 const NO_PODMAN: &str =

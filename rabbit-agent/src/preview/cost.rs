@@ -11,7 +11,7 @@ use storage::{
     step::{VolumeAction, ZfsAction},
 };
 
-use crate::{cache::Cache, container::step};
+use crate::{core::Cache, kinds::container::step};
 
 /// Longest time that an NVMe drive may take to erase a namespace: the deadline of the command Format NVM (`ERASE` in
 /// crate storage-linux).

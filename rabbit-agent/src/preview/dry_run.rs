@@ -11,6 +11,7 @@ use api::names::NNF_NODE;
 use apiclient::connect;
 use cli::{Failure as PrintFailure, Output};
 use daemon::{End, Signals};
+use fence::read_fences;
 use futures::StreamExt;
 use kube::Client;
 use packages::JobPackages;
@@ -20,16 +21,13 @@ use tokio::sync::Notify;
 
 use super::{Planned, Snapshot, cost::DataOwner, plan_unit};
 use crate::{
-    block_storage::report::latest_start,
-    cache::Cache,
-    client_mount::{prepare::prepare_all, start::points_to_keep},
     config::{Config, Rabbit},
-    equipment::Equipment,
-    fence::read_fences,
-    movement::Movers,
-    node_host::open_host,
-    run::RunError,
-    watch::watch_all,
+    core::{Cache, equipment::Equipment, node_host::open_host, run::RunError, watch::watch_all},
+    kinds::{
+        block_storage::report::latest_start,
+        client_mount::{prepare::prepare_all, start::points_to_keep},
+        movement::Movers,
+    },
 };
 
 /// Reads the API and the rabbit, prints the plans for all objects, and returns.

@@ -13,11 +13,11 @@ use storage::Converger;
 
 use super::{Planned, Snapshot};
 use crate::{
-    client_mount::{
+    core::{Context, Pass},
+    kinds::client_mount::{
         prepare::{Prepared, Work, prepare_for},
         reconcile::{ClientMountView, complete},
     },
-    pass::{Context, Pass},
 };
 
 /// Returns the plan for a ClientMount; `None` if the agent does not know it.

@@ -16,7 +16,7 @@ use thiserror::Error;
 use uuid::Uuid;
 
 use super::Snapshot;
-use crate::cache::{Cache, Cached, Key};
+use crate::core::{Cache, Cached, Key};
 
 /// Why a request cannot be answered.
 #[derive(Debug, Error)]
@@ -54,7 +54,8 @@ impl Snapshot {
             take_objects(&mut self.cache, &self.context.node, request)?
         };
         if request.delete {
-            keys.iter().for_each(|key| mark_deleted(&mut self.cache, key));
+            let node = &self.context.node;
+            keys.iter().for_each(|key| mark_deleted(&mut self.cache, node, key));
         }
         self.record_changes();
         Ok(keys)
@@ -99,20 +100,15 @@ fn put_json(
 
 /// Returns the key of an object that the agent knows.
 fn find(cache: &Cache, node: &NodeName, named: &ObjectName) -> Result<Key, RequestError> {
-    let name = named.name.clone();
-    let (exists, key) = match named.kind.to_ascii_lowercase().as_str() {
-        "nnfnodeblockstorage" | "nnfnodeblockstorages" => {
-            (cache.block_storage(&name).is_some(), Key::BlockStorage(name))
-        }
-        "nnfnodestorage" | "nnfnodestorages" => {
-            (cache.node_storage(&name).is_some(), Key::NodeStorage(name))
-        }
-        "clientmount" | "clientmounts" => {
-            (cache.client_mount(&name).is_some(), Key::ClientMount(name))
-        }
-        "nodecontainers" => (cache.containers(&name).is_some(), Key::Containers(name)),
+    let key_of = match named.kind.to_ascii_lowercase().as_str() {
+        "nnfnodeblockstorage" | "nnfnodeblockstorages" => Key::BlockStorage,
+        "nnfnodestorage" | "nnfnodestorages" => Key::NodeStorage,
+        "clientmount" | "clientmounts" => Key::ClientMount,
+        "nodecontainers" => Key::Containers,
         _ => return Err(RequestError::Kind(named.kind.clone())),
     };
+    let key = key_of(named.name.clone());
+    let exists = cache.fingerprint(&key).is_some();
     let (kind, name, node) = (named.kind.clone(), named.name.clone(), node.clone());
     exists.then_some(key).ok_or(RequestError::Unknown { kind, name, node })
 }
@@ -183,30 +179,25 @@ fn put_for_reading<K: Cached + DeserializeOwned>(
 
 /// Marks an object in the cache as deleted, as the API would do. Adds the finalizer that the agent adds in its first
 /// pass over the object, so that the plan has the tear-down.
-fn mark_deleted(cache: &mut Cache, key: &Key) {
+fn mark_deleted(cache: &mut Cache, node: &NodeName, key: &Key) {
     match key {
         Key::BlockStorage(name) => {
-            let object = cache.block_storage(name).map(|object| (**object).clone());
-            delete(cache, object, finalizer::NNF_NODE_BLOCK_STORAGE);
+            delete::<NnfNodeBlockStorage>(cache, node, name, finalizer::NNF_NODE_BLOCK_STORAGE);
         }
         Key::NodeStorage(name) => {
-            let object = cache.node_storage(name).map(|object| (**object).clone());
-            delete(cache, object, finalizer::NNF_NODE_STORAGE);
+            delete::<NnfNodeStorage>(cache, node, name, finalizer::NNF_NODE_STORAGE);
         }
-        Key::ClientMount(name) => {
-            let object = cache.client_mount(name).map(|object| (**object).clone());
-            delete(cache, object, finalizer::CLIENT_MOUNT);
-        }
+        Key::ClientMount(name) => delete::<ClientMount>(cache, node, name, finalizer::CLIENT_MOUNT),
         Key::Containers(name) => {
-            let object = cache.containers(name).map(|object| (**object).clone());
-            delete(cache, object, finalizer::NODE_CONTAINERS);
+            delete::<NodeContainers>(cache, node, name, finalizer::NODE_CONTAINERS);
         }
         Key::Node | Key::Vanished(_) | Key::LustreMgt(_) | Key::Movement(_) => {}
     }
 }
 
-fn delete<K: Cached>(cache: &mut Cache, object: Option<K>, finalizer: &str) {
-    let Some(mut object) = object else { return };
+fn delete<K: Cached>(cache: &mut Cache, node: &NodeName, name: &str, finalizer: &str) {
+    let Some(object) = K::store(cache).get(node.as_str(), name) else { return };
+    let mut object = K::clone(object);
     let metadata = object.meta_mut();
     metadata.resource_version = None;
     metadata.deletion_timestamp.get_or_insert_with(|| Time(Timestamp::now()));

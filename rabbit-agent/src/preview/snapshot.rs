@@ -9,11 +9,11 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{Planned, blocks, containers, mounts, storages};
 use crate::{
-    block_storage::view::BlockStorageView,
-    cache::{Cache, Key},
-    client_mount::prepare::record_change,
-    node_storage::view::NodeStorageView,
-    pass::Context,
+    core::{Cache, Context, Key},
+    kinds::{
+        block_storage::view::BlockStorageView, client_mount::prepare::record_change,
+        node_storage::view::NodeStorageView,
+    },
 };
 
 /// Requests of plans to the agent's main loop, each with a channel for the snapshot. The agent drops the channel if it
@@ -33,8 +33,9 @@ pub struct Snapshot {
 impl Snapshot {
     /// Returns the keys of all objects for which the agent can plan.
     pub fn keys(&self) -> Vec<Key> {
-        let can_plan = |key: &Key| kind(key).is_some();
-        self.cache.all_keys().into_iter().filter(can_plan).collect()
+        let cannot_plan =
+            |key: &Key| matches!(key, Key::Node | Key::LustreMgt(_) | Key::Movement(_));
+        self.cache.all_keys().into_iter().filter(|key| !cannot_plan(key)).collect()
     }
 
     /// Handles the changes of ClientMounts in the copy as the agent handles changes from the API: mounts of the
@@ -53,8 +54,8 @@ impl Snapshot {
         for key in keys {
             let name = self.name(&key);
             let namespace = self.context.node.to_string();
-            if let (Some(kind), Some(planned)) = (kind(&key), self.plan(&key).await) {
-                plans.push(planned.into_message(kind, &namespace, &name));
+            if let Some(planned) = self.plan(&key).await {
+                plans.push(planned.into_message(key.kind(), &namespace, &name));
             }
         }
         plans
@@ -80,29 +81,11 @@ impl Snapshot {
     }
 
     fn name(&self, key: &Key) -> String {
-        match key {
-            Key::BlockStorage(name)
-            | Key::NodeStorage(name)
-            | Key::ClientMount(name)
-            | Key::LustreMgt(name)
-            | Key::Containers(name)
-            | Key::Movement(name) => name.clone(),
-            Key::Vanished(uid) => {
-                self.cache.vanished(uid).map_or_else(|| uid.clone(), |mount| mount.name_any())
-            }
-            Key::Node => self.context.node.to_string(),
-        }
-    }
-}
-
-/// Returns the kind of an object for which the agent can plan.
-fn kind(key: &Key) -> Option<&'static str> {
-    match key {
-        Key::BlockStorage(_) => Some("NnfNodeBlockStorage"),
-        Key::NodeStorage(_) => Some("NnfNodeStorage"),
-        Key::ClientMount(_) | Key::Vanished(_) => Some("ClientMount"),
-        Key::Containers(_) => Some("NodeContainers"),
-        Key::Node | Key::LustreMgt(_) | Key::Movement(_) => None,
+        let vanished = match key {
+            Key::Vanished(uid) => self.cache.vanished(uid),
+            _ => None,
+        };
+        vanished.map_or_else(|| key.name().to_owned(), |mount| mount.name_any())
     }
 }
 

@@ -7,13 +7,12 @@ use storage::{Converger, Desired};
 
 use super::{Planned, cost::DataOwner, plan_unit};
 use crate::{
-    cache::block_name,
-    node_storage::{
+    core::{Context, cache::block_name},
+    kinds::node_storage::{
         report::is_syncing,
         unit::{in_order_to_make, in_order_to_tear_down},
         view::{Base, NodeStorageView, Removal, no_block, units, units_to_tear_down},
     },
-    pass::Context,
 };
 
 pub(super) async fn plan(context: &Context, view: NodeStorageView) -> Planned {

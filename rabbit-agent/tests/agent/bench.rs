@@ -21,6 +21,7 @@ use api::{
 };
 use clap::Parser;
 use daemon::End;
+use fence::FenceConfig;
 use futures::{StreamExt, TryStreamExt};
 use http::Method;
 use k8s_openapi::{
@@ -35,15 +36,14 @@ use kube::{
 };
 use kubeapi::Identity;
 use rabbit_agent::{
-    block_storage::desired::AllocationPolicy,
     config::{Args, Config, Rabbit},
-    container::args::ContainerConfig,
-    fence::FenceConfig,
-    lustre_mgt::args::Mgs,
-    movement::args::MovementConfig,
-    node_storage::desired::TemporaryRoot,
+    core::status::AgentStatus,
+    kinds::{
+        block_storage::desired::AllocationPolicy, container::args::ContainerConfig,
+        lustre_mgt::args::Mgs, movement::args::MovementConfig,
+        node_storage::desired::TemporaryRoot,
+    },
     preview::serve::{Planner, serve_at},
-    status::AgentStatus,
     work,
 };
 use serde_json::{Value, json};

@@ -48,7 +48,7 @@ async fn configured_bench(set: impl FnOnce(&mut Bench)) -> (Bench, Arc<FakeProbe
     probe.links.lock().unwrap().insert(6, UP);
     let mut bench = Bench::bare().await;
     let state = HealthState::new(probe.clone(), None, 0);
-    bench.status = rabbit_agent::status::AgentStatus::new(state.clone());
+    bench.status = rabbit_agent::core::status::AgentStatus::new(state.clone());
     set(&mut bench);
     bench.site().await;
     bench.start();
@@ -255,7 +255,7 @@ async fn a_rabbit_short_of_memory_warns_and_still_serves() {
 async fn a_start_removes_the_lock_spaces_of_deleted_groups() {
     let probe = Arc::new(FakeProbe::default());
     let mut bench = Bench::bare().await;
-    bench.status = rabbit_agent::status::AgentStatus::new(HealthState::new(probe, None, 0));
+    bench.status = rabbit_agent::core::status::AgentStatus::new(HealthState::new(probe, None, 0));
     let gone = "00000000-5d7f-4c1b-9f6e-0c0e7d0f8a11_0";
     bench.volumes = Volumes::Lvm;
     bench.host.plant_lock_space(gone);

@@ -9,7 +9,7 @@ use std::{
 };
 
 use api::{NnfNode, NnfNodeBlockStorage, names::NNF_NODE};
-use rabbit_agent::{health::HealthState, status::AgentStatus};
+use rabbit_agent::{core::status::AgentStatus, health::HealthState};
 use storage::{
     Desired,
     health::{Facts, Link, Probe},

@@ -3,7 +3,7 @@
 mod change;
 
 use api::{NnfDataMovement, names::label, nnf_data_movement::DataMovementFailure};
-use apiclient::list_readable;
+use apiclient::{WatchBackoff, list_readable};
 use cli::{Exit, Output};
 use futures::TryStreamExt;
 use kube::{
@@ -120,8 +120,9 @@ async fn list(client: Client, selector: &str) -> Result<Vec<NnfDataMovement>, Fa
 /// Prints all movements, and then each change, until the user interrupts the command.
 async fn watch(client: Client, selector: &str, output: Output) -> Result<(), Failure> {
     let api: Api<NnfDataMovement> = Api::all(client);
-    let changes = watcher(api, Config::default().labels(selector)).default_backoff();
-    let mut changes = std::pin::pin!(changes.applied_objects());
+    let changes = watcher(api, Config::default().labels(selector));
+    let changes = changes.backoff(WatchBackoff::default()).applied_objects();
+    let mut changes = std::pin::pin!(changes);
     let mut is_first = true;
     loop {
         match changes.try_next().await {

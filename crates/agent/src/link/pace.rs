@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use controller::{Delays, delays};
+use apiclient::Delays;
 use tokio::time::Instant;
 
 const FIRST: Duration = Duration::from_millis(200);
-/// Delay between quick attempts. Jitter (see [`delays`]) at most doubles it, so the link finds a restarted
+/// Delay between quick attempts. Jitter (see [`Delays`]) at most doubles it, so the link finds a restarted
 /// coordinator within 3 s.
 const QUICK: Duration = Duration::from_millis(1500);
 const SLOW: Duration = Duration::from_secs(15);
@@ -22,7 +22,7 @@ pub(super) struct Pace {
 
 impl Pace {
     pub(super) fn new(since: Instant) -> Self {
-        Self { since, quick: delays(FIRST, QUICK), slow: delays(QUICK, SLOW) }
+        Self { since, quick: Delays::new(FIRST, QUICK), slow: Delays::new(QUICK, SLOW) }
     }
 
     /// Returns the delay before the next attempt. The delay is short for a while after the loss, because the
@@ -31,7 +31,7 @@ impl Pace {
     pub(super) fn delay(&mut self, now: Instant, is_waited_for: bool) -> Duration {
         let is_quick = is_waited_for || now.duration_since(self.since) < QUICK_FOR;
         let delays = if is_quick { &mut self.quick } else { &mut self.slow };
-        delays.next().unwrap_or(SLOW)
+        delays.next_delay()
     }
 }
 

@@ -7,7 +7,7 @@ use storage::{
 
 use super::*;
 use crate::{
-    container::step::{Attempt, PodName, Step as ContainerStep},
+    kinds::container::step::{Attempt, PodName, Step as ContainerStep},
     samples,
 };
 

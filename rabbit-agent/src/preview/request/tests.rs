@@ -59,7 +59,7 @@ fn a_given_object_keeps_what_the_api_has_of_it() {
 fn a_deletion_has_the_finalizer_that_the_agent_adds() {
     let mut cache = cache();
     cache.apply(Event::Applied(Ok(samples::node_storage(1, "xfs"))));
-    mark_deleted(&mut cache, &Key::NodeStorage(samples::NAME.into()));
+    mark_deleted(&mut cache, &"rabbit-1".parse().unwrap(), &Key::NodeStorage(samples::NAME.into()));
     let object = cache.node_storage(samples::NAME).unwrap();
     assert!(object.metadata.deletion_timestamp.is_some());
     assert_eq!(object.finalizers(), [finalizer::NNF_NODE_STORAGE]);

@@ -13,7 +13,7 @@ use api::{
     names::{label, movement::INDEX_DIRECTORY},
     nnf_data_movement::{DataMovementState, DataMovementVerdict},
 };
-use rabbit_agent::movement::args::MovementConfig;
+use rabbit_agent::kinds::movement::args::MovementConfig;
 use serde_json::{Value, json};
 
 use crate::bench::{Bench, RABBIT, roots};
