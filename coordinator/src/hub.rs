@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use api::SystemConfiguration;
 use fanout::{Exchange, InvalidStatus, Key, NodeKind};
@@ -41,6 +41,9 @@ pub(crate) struct Session {
     pub node: String,
     /// The session's number, which grows with each session of any node.
     pub epoch: u64,
+    /// Time without a message after which the node's agent counts as silent although its connection is open; `None` if
+    /// the agent does not say that it is alive.
+    pub quiet_after: Option<Duration>,
     /// Notified when [`Hub::next`] may have a message.
     pub notify: Arc<Notify>,
 }
@@ -119,6 +122,9 @@ impl Hub {
     pub(crate) fn hello(&self, hello: Hello) -> Result<Session, RejectedHello> {
         let mut roster = self.roster();
         let node = hello.node.clone();
+        // A message may come late by as much as it takes to miss one and a bit.
+        let quiet_after = Duration::from_secs(u64::from(hello.alive_every) * 9 / 4);
+        let quiet_after = Some(quiet_after).filter(|quiet| !quiet.is_zero());
         let node_kind =
             if hello.role() == v1::Role::Rabbit { NodeKind::Rabbit } else { NodeKind::Compute };
         let was_rabbit = roster.is_rabbit(&node);
@@ -130,9 +136,9 @@ impl Hub {
         }
         let notify = self.exchange.open(&node, epoch, node_kind);
         // Under the lock of the roster, so that the changes of one node are sent in their order.
-        self.send_change(&node, true);
+        self.send_change(&node, true, Timestamp::now());
         drop(roster);
-        Ok(Session { node, epoch, notify })
+        Ok(Session { node, epoch, quiet_after, notify })
     }
 
     /// Records the time at which the certificate of a session expires, in seconds since 1970.
@@ -144,7 +150,7 @@ impl Hub {
     pub(crate) fn close_session(&self, session: &Session) {
         let mut roster = self.roster();
         if roster.close_session(&session.node, session.epoch, now()) {
-            self.send_change(&session.node, false);
+            self.send_change(&session.node, false, Timestamp::now());
         }
         drop(roster);
         self.exchange.close(&session.node, session.epoch);
@@ -248,9 +254,25 @@ impl Hub {
         SessionEnd::Superseded { boot: roster.boot(&session.node).unwrap_or_default().to_owned() }
     }
 
-    fn send_change(&self, node: &str, is_open: bool) {
-        let change = SessionChange { node: node.to_owned(), is_open, at: Timestamp::now() };
-        let _ = self.sessions.send(change);
+    /// Records that nothing was heard of a session's node since `last_heard`, although the connection is open.
+    pub(crate) fn set_quiet(&self, session: &Session, last_heard: Timestamp) {
+        let roster = self.roster();
+        if roster.is_newest(&session.node, session.epoch) {
+            self.send_change(&session.node, false, last_heard);
+        }
+    }
+
+    /// Records that a quiet node was heard again.
+    pub(crate) fn set_heard(&self, session: &Session) {
+        let roster = self.roster();
+        if roster.is_newest(&session.node, session.epoch) {
+            self.send_change(&session.node, true, Timestamp::now());
+        }
+    }
+
+    fn send_change(&self, node: &str, is_open: bool, at: Timestamp) {
+        // Without an engine nobody receives the changes.
+        let _ = self.sessions.send(SessionChange { node: node.to_owned(), is_open, at });
     }
 
     fn roster(&self) -> MutexGuard<'_, Roster> {

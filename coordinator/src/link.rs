@@ -9,12 +9,14 @@ use std::time::Duration;
 use daemon::vital;
 use futures::FutureExt;
 use jobs::Questions;
+use k8s_openapi::jiff::Timestamp;
 use proto::limits;
 use proto::v1::from_node::Message as NodeMessage;
 use proto::v1::node_link_server::NodeLink;
 use proto::v1::to_node::Message as CoordinatorMessage;
 use proto::v1::{FromNode, Hello, ToNode, Welcome};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Code, Request, Response, Status, Streaming};
 
@@ -106,7 +108,8 @@ async fn read_hello(incoming: &mut Streaming<FromNode>) -> Result<Hello, Status>
             | NodeMessage::Health(_)
             | NodeMessage::WatchJob(_)
             | NodeMessage::EndJobWatch(_)
-            | NodeMessage::Plan(_),
+            | NodeMessage::Plan(_)
+            | NodeMessage::Alive(_),
         )
         | None => Err(Status::invalid_argument("the first message of a node must be its hello")),
     }
@@ -155,9 +158,10 @@ async fn serve_session(
     let (mut idle, mut open_questions) = (false, Questions::new(hub.jobs().clone()));
     let mut plan_requests = hub.plans().open(&session.node, session.epoch);
     let mut requested_plans = VecDeque::new();
+    let mut hearing = Hearing::new(session.quiet_after);
     loop {
         tokio::select! {
-            message = incoming.message() => match message {
+            message = incoming.message() => match hearing.note(message, hub, session) {
                 Ok(Some(FromNode { message: Some(NodeMessage::WatchJob(question)) })) => {
                     questions::open(&mut open_questions, hub, session, question);
                     idle = false;
@@ -181,6 +185,7 @@ async fn serve_session(
                     None => idle = true,
                 }
             }
+            () = hearing.quiet() => hearing.set_quiet(hub, session),
             () = open_questions.changed() => idle = false,
             Some(request) = plan_requests.recv() => {
                 requested_plans.push_back(request);
@@ -194,6 +199,47 @@ async fn serve_session(
                 idle = false;
             }
         }
+    }
+}
+
+/// A message, the end of the stream, or its loss.
+type Received = Result<Option<FromNode>, Status>;
+
+/// When the agent of a session was last heard.
+struct Hearing {
+    quiet_after: Option<Duration>,
+    last: (Instant, Timestamp),
+    is_quiet: bool,
+}
+
+impl Hearing {
+    fn new(quiet_after: Option<Duration>) -> Self {
+        Self { quiet_after, last: (Instant::now(), Timestamp::now()), is_quiet: false }
+    }
+
+    /// Notes whether the node was heard, and returns what was received.
+    fn note(&mut self, received: Received, hub: &Hub, session: &Session) -> Received {
+        if self.quiet_after.is_some() && matches!(received, Ok(Some(_))) {
+            self.last = (Instant::now(), Timestamp::now());
+            if std::mem::take(&mut self.is_quiet) {
+                hub.set_heard(session);
+            }
+        }
+        received
+    }
+
+    /// Waits until the node was not heard for too long.
+    async fn quiet(&self) {
+        match self.quiet_after.filter(|_| !self.is_quiet) {
+            Some(quiet_after) => tokio::time::sleep_until(self.last.0 + quiet_after).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    fn set_quiet(&mut self, hub: &Hub, session: &Session) {
+        self.is_quiet = true;
+        log::warn!(node = session.node.as_str(), last_heard:% = self.last.1; "nothing is heard of the node, although its connection is open");
+        hub.set_quiet(session, self.last.1);
     }
 }
 
@@ -235,8 +281,9 @@ fn handle_message(
             hub.plans().answer(&session.node, answer);
             Ok(())
         }
-        // A newer agent sent a message of a kind that this coordinator does not know.
-        Some(NodeMessage::WatchJob(_) | NodeMessage::EndJobWatch(_)) | None => Ok(()),
+        // `None`: a newer agent sent a message of a kind that this coordinator does not know.
+        Some(NodeMessage::Alive(_) | NodeMessage::WatchJob(_) | NodeMessage::EndJobWatch(_))
+        | None => Ok(()),
     }
 }
 

@@ -31,6 +31,7 @@ pub(crate) fn hello(node: &str, started_at: u64) -> Hello {
         booted_at: 1_700_000_000,
         started_at,
         version: "test".to_owned(),
+        alive_every: 0,
     }
 }
 
@@ -102,7 +103,11 @@ impl Agent {
     }
 
     pub(crate) async fn send_health(&self, health: Health) {
-        self.outgoing.send(FromNode { message: Some(NodeMessage::Health(health)) }).await.unwrap();
+        self.send(FromNode { message: Some(NodeMessage::Health(health)) }).await;
+    }
+
+    pub(crate) async fn send(&self, message: FromNode) {
+        self.outgoing.send(message).await.unwrap();
     }
 
     pub(crate) async fn send_report(&self, report: MountReport) {

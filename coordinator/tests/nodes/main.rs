@@ -9,6 +9,7 @@ mod namespaces;
 mod refused;
 mod restart;
 mod sessions;
+mod silent;
 mod standalone_coordinator;
 mod tls;
 mod workloads;

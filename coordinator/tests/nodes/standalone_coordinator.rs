@@ -42,7 +42,7 @@ impl StandaloneCoordinator {
         Self::start_as(directory, tls, Some(workflow::Settings::default())).await
     }
 
-    async fn start_as(
+    pub(crate) async fn start_as(
         directory: &TempDir,
         tls: Option<Tls>,
         workflows: Option<workflow::Settings>,

@@ -24,6 +24,10 @@ pub enum HelloError {
     Clock(#[source] nix::Error),
 }
 
+/// Seconds without another message after which the agent of a rabbit says that it is alive. A compute's agent never says
+/// so, because its job would notice.
+const ALIVE_EVERY: u32 = 20;
+
 /// Creates the hello of this agent. Of two agents of one node, the coordinator serves the agent of the later boot, and
 /// within one boot the agent that started later.
 pub fn hello(node: &NodeName, role: Role) -> Result<Hello, HelloError> {
@@ -37,6 +41,7 @@ pub fn hello(node: &NodeName, role: Role) -> Result<Hello, HelloError> {
         booted_at: boot_time(&read("/proc/stat")?).ok_or(HelloError::NoBootTime)?,
         started_at: seconds * 1_000_000_000 + nanoseconds,
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        alive_every: if role == Role::Rabbit { ALIVE_EVERY } else { 0 },
     })
 }
 

@@ -54,8 +54,13 @@ impl Sessions {
     /// Takes in a change; returns true if a node that had lost its session has one again, or has lost it.
     pub fn take(&mut self, change: SessionChange) -> bool {
         let ended = (!change.is_open).then_some(change.at);
-        let before = self.nodes.insert(change.node, ended);
-        ended.is_some() || before.is_some()
+        let before = self.nodes.get(&change.node).copied();
+        let is_news = ended.is_some() || before.is_some();
+        // A node that was not heard before its connection broke has been silent since it was last heard.
+        let earlier =
+            before.flatten().filter(|earlier| ended.is_some_and(|ended| *earlier < ended));
+        self.nodes.insert(change.node, earlier.or(ended));
+        is_news
     }
 
     /// Returns what is known of a node's agent. `had_session` says whether an object records that the agent had a
@@ -86,7 +91,10 @@ impl fmt::Display for Silence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let since = self.since.strftime("%Y-%m-%dT%H:%M:%SZ");
         if self.has_ended {
-            write!(f, "silent since {since}, when its session with the coordinator ended")
+            write!(
+                f,
+                "silent since {since}: its session with the coordinator ended, or it was not heard since then"
+            )
         } else {
             write!(f, "silent at least since {since}, when this coordinator began")
         }
@@ -125,6 +133,7 @@ mod tests {
             (&[(true, 10), (false, 20)], false, 79, Contact::Ended(at(80))),
             (&[(true, 10), (false, 20)], false, 80, Contact::Silent(ended)),
             (&[(true, 10), (false, 20), (true, 90)], true, 1000, Contact::Open),
+            (&[(true, 10), (false, 20), (false, 70)], false, 80, Contact::Silent(ended)),
         ] {
             let found = sessions(changes).contact("rabbit-1", had_session, LIMIT, at(now));
             assert_eq!(found, expected, "{changes:?} at {now}");
