@@ -26,11 +26,11 @@ use crate::{
     execute::{ExecutedChanges, Refusal, Stored, execute},
     metrics::Metrics,
     notes::note,
+    objects::site::Settings,
     plan::{Plan, plan_key},
     progress::Outcome,
     rehearsal::rehearse,
     requests::{EngineRequests, Request},
-    site::Settings,
     world::{Key, Wake, World},
 };
 

@@ -13,7 +13,7 @@ use api::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::ResourceExt;
 
-use crate::{change::Change, site::Site};
+use crate::{change::Change, objects::site::Site};
 
 /// Plans the Storage of a rabbit. The Storage of a rabbit that the system no longer has stays unchanged, as a record.
 #[must_use]

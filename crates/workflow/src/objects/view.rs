@@ -19,7 +19,10 @@ use k8s_openapi::api::{
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 
-use crate::{execute::Refusal, instance::NamedStorage, site::Site};
+use crate::{
+    execute::Refusal,
+    objects::{instance::NamedStorage, site::Site},
+};
 
 /// All objects of one workflow, and the objects that it shares with other workflows.
 #[derive(Debug)]

@@ -14,9 +14,12 @@ use kube::ResourceExt;
 
 use crate::{
     names::{STANDALONE_MGT, directive_object_name, reference},
-    plan::{copies::names_persistent, mounts::is_unmounted},
-    site::Site,
-    view::{Group, View},
+    objects::{
+        copy::names_persistent,
+        mount::is_unmounted,
+        site::Site,
+        view::{Group, View},
+    },
 };
 
 /// One persistent storage, with the mounts of all workflows that use it.

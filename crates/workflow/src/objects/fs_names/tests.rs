@@ -3,7 +3,7 @@ use std::sync::Arc;
 use serde_json::{Value, from_value, json};
 
 use super::*;
-use crate::site::Settings;
+use crate::objects::site::Settings;
 
 fn reference(name: &str) -> Value {
     json!({"kind": "Servers", "name": name, "namespace": "default"})

@@ -8,7 +8,11 @@ use api::{
 use k8s_openapi::jiff::Timestamp;
 
 use super::is_ready;
-use crate::{change::Change, plan::allocation::Allocation, report::micro_time, view::Group};
+use crate::{
+    change::Change,
+    objects::{allocation::Allocation, view::Group},
+    report::micro_time,
+};
 
 /// When at most this many allocations are missing, the status is written after each further allocation.
 const FEW: usize = 4;

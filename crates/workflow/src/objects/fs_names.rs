@@ -8,7 +8,7 @@ use api::{NnfLustreMgt, fs_name::FsName};
 use controller::ObjectKey;
 use k8s_openapi::api::core::v1::ObjectReference;
 
-use crate::{mgts::mgt_key, site::Site};
+use crate::objects::{mgts::mgt_key, site::Site};
 
 /// Returns the names that this management target must not give out: the names of the site's own file systems, and the
 /// names that other management targets have given out or will give to the holders that already requested one.

@@ -16,7 +16,7 @@ use api::{NnfNode, NnfNodeBlockStorage, Servers};
 use controller::ObjectKey;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use crate::plan::allocation::{bytes_of, mgs_rabbit};
+use crate::objects::allocation::{bytes_of, mgs_rabbit};
 
 /// Bytes that are reserved and allocated on rabbits.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -18,11 +18,13 @@ use kube::ResourceExt;
 
 use crate::{
     claims::Claims,
-    instance::is_target,
-    mgts::{Mgts, has_holder},
     names::fs_name_holder,
-    reservations::Reservations,
-    view::Group,
+    objects::{
+        instance::is_target,
+        mgts::{Mgts, has_holder},
+        reservations::Reservations,
+        view::Group,
+    },
 };
 
 /// Configuration of the engine.

@@ -4,8 +4,8 @@ use api::ResourceError;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::{
+    objects::view::Group,
     progress::{Outcome, Progress},
-    view::Group,
 };
 
 impl Group {
