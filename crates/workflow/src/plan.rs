@@ -328,3 +328,6 @@ pub(crate) fn without_finalizer<K: controller::Object>(
     after.finalizers_mut().retain(|name| name != finalizer);
     Change::patch(object, &after)
 }
+
+#[cfg(test)]
+mod tests;
