@@ -4,7 +4,6 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod claims;
-mod computes;
 mod conflicts;
 mod containers;
 mod copies;
@@ -24,6 +23,4 @@ mod samples;
 mod scale;
 mod site;
 mod stored;
-mod switch;
-mod unreadable;
 mod volumes;

@@ -71,8 +71,8 @@ const ROWS: [(&str, Row); 64] = [
                 "a_compute_is_fenced_and_unfenced_but_not_while_the_api_is_away",
             ),
             (
-                "faults.rs",
-                "teardown_waits_for_a_silent_compute_until_evidence_shows_that_the_compute_is_down",
+                "../../src/plan/tests/unmount.rs",
+                "a_silent_compute_keeps_its_access_until_evidence_shows_that_it_is_down",
             ),
         ]),
     ),
@@ -196,8 +196,8 @@ const ROWS: [(&str, Row); 64] = [
     (
         "states: create_persistent raw, xfs, gfs2; its storage stays after Teardown",
         Elsewhere(&[(
-            "persistent.rs",
-            "persistent_storage_outlives_its_workflow_until_it_is_destroyed",
+            "../../src/plan/tests/persistent.rs",
+            "proposal_creates_the_storage_for_its_workflow_and_setup_gives_it_to_its_user",
         )]),
     ),
     (
@@ -229,8 +229,8 @@ const ROWS: [(&str, Row); 64] = [
     (
         "states: destroy_persistent",
         Elsewhere(&[(
-            "persistent/shared.rs",
-            "destroying_storage_in_use_is_refused_and_the_message_names_its_users",
+            "../../src/plan/tests/persistent.rs",
+            "storage_in_use_is_not_destroyed_and_the_message_names_its_users",
         )]),
     ),
     ("states: no directives", Lives(&[])),
@@ -293,7 +293,7 @@ const ROWS: [(&str, Row); 64] = [
     (
         "Proposal: none or several default profiles, for storage and copies",
         Elsewhere(&[
-            ("refusals.rs", "a_site_without_a_default_profile_is_reported"),
+            ("../../src/plan/tests/proposal.rs", "a_site_without_a_default_profile_is_reported"),
             (CHECKS, "a_missing_profile_is_refused_and_so_are_no_default_and_two_defaults"),
         ]),
     ),
@@ -312,14 +312,17 @@ const ROWS: [(&str, Row); 64] = [
     (
         "Proposal: persistent storage of another user, and ignore-uid",
         Elsewhere(&[(
-            "persistent/shared.rs",
-            "other_users_may_use_persistent_storage_only_with_ignore_uid",
+            "../../src/plan/tests/persistent.rs",
+            "other_users_may_use_but_not_destroy_storage_with_ignore_uid",
         )]),
     ),
     (
         "Proposal: a name that is taken",
         Elsewhere(&[
-            ("persistent/shared.rs", "a_taken_name_is_refused_and_the_message_names_the_owner"),
+            (
+                "../../src/plan/tests/persistent.rs",
+                "a_taken_name_is_refused_and_the_message_names_the_owner",
+            ),
             (
                 "persistent/shared.rs",
                 "exactly_one_of_two_workflows_that_take_a_name_at_once_gets_it",
@@ -336,21 +339,24 @@ const ROWS: [(&str, Row); 64] = [
     (
         "Servers: too small, wrong label, doubled set, unknown storage, single server, total, small pieces",
         Elsewhere(&[
-            ("refusals.rs", "a_placement_that_does_not_fit_the_breakdown_fails"),
+            ("../../src/plan/tests/setup.rs", "servers_that_do_not_fit_the_breakdown_are_refused"),
             ("lustre/placement.rs", "lustre_sets_that_do_not_fit_the_breakdown_fail"),
         ]),
     ),
     (
         "Servers: labels, colocation, counts, capacity and health, which those controllers do not check",
         Elsewhere(&[
-            ("refusals.rs", "a_placement_on_a_rabbit_without_the_profiles_label_fails"),
+            ("../../src/plan/tests/setup.rs", "a_rabbit_without_the_profiles_label_is_refused"),
             (
                 "lustre/names.rs",
                 "an_exclusive_mdt_is_placed_alone_and_refused_beside_other_targets",
             ),
-            ("refusals.rs", "allocation_counts_are_bounded_and_fixed_once_storage_is_made"),
-            ("placement.rs", "a_request_beyond_a_rabbits_total_capacity_fails_at_once"),
-            ("placement.rs", "setup_waits_while_a_rabbit_is_disabled"),
+            ("../../src/plan/tests/setup.rs", "counts_in_servers_are_fixed_once_storage_is_made"),
+            (
+                "../../src/plan/tests/setup.rs",
+                "a_request_beyond_a_rabbits_total_capacity_fails_at_once",
+            ),
+            ("../../src/plan/tests/setup.rs", "setup_waits_while_a_rabbit_is_disabled"),
         ]),
     ),
     (

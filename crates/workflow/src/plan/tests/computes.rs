@@ -40,7 +40,7 @@ fn a_replacement_compute_gets_no_allocation_that_may_be_mounted() {
     for line in [XFS, GFS2, RAW] {
         let site = Objects::site().propose(&[line]).computes(&["c1"]).reach("PreRun");
         let site = site.dead("c1").settle();
-        site.then(COMPUTES, &json!({"data": [{"name": "c2"}]}))
+        let site = site.then(COMPUTES, &json!({"data": [{"name": "c2"}]}))
             .plans(&[
                 "w: PreRun Error: DW Directive 0: WLM error: Too many clients for storage: c2 is served by r, where Servers asks for 1 allocations, all in use: ClientMount c1/default-w-0-computes holds one for a node that is not in Computes any more; add the node to Computes, or delete the ClientMount",
             ])
@@ -48,6 +48,8 @@ fn a_replacement_compute_gets_no_allocation_that_may_be_mounted() {
             .then_without(C1)
             .settle()
             .is_done();
+        let device = &site.get(C2)["spec"]["mounts"][0]["device"]["deviceReference"];
+        assert_eq!(device["data"], json!(null), "{line}: c2 has the first allocation");
     }
 }
 
@@ -141,7 +143,9 @@ fn a_forced_state_is_ready_and_the_next_state_is_not_forced() {
         .then(W, &json!({"spec": {"forceReady": true}}))
         .plans(&["w: PreRun Completed, ready: Forced Ready"])
         .settle();
-    site.reach("PostRun").plans(&[
+    let site = site.reach("PostRun");
+    assert_eq!(site.get(W)["spec"]["forceReady"], false);
+    site.plans(&[
         "change ClientMount c1/default-w-0-computes: unmounted r/default-w-0-xfs-0[0] at /mnt/nnf/w-0",
         "change ClientMount c2/default-w-0-computes: unmounted r/default-w-0-xfs-0[1] at /mnt/nnf/w-0",
         "w: PostRun DriverWait: DW Directive 0: pending unmount on c1, c2",

@@ -165,6 +165,17 @@ fn a_user_becomes_a_consumer_in_setup_and_mounts_in_prerun() {
 }
 
 #[test]
+fn the_first_compute_gets_the_first_allocation() {
+    used("gfs2", "PreRun").computes(&["c2", "c1"]).step().plans(&[]);
+}
+
+#[test]
+fn teardown_ends_the_use_of_persistent_storage() {
+    let site = used("raw", "Teardown").settle().is_done();
+    assert_eq!(site.get(KEPT)["spec"]["consumerReferences"], json!(null));
+}
+
+#[test]
 fn a_job_finds_persistent_storage_by_variables() {
     let site = used("raw", "PreRun").settle();
     let env = &site.get(W)["status"]["env"];
@@ -253,4 +264,10 @@ fn setup_of_persistent_storage_waits_while_its_servers_cannot_be_read() {
         "w: Setup TransientCondition: DW Directive 0: Internal error: Servers default/kept cannot be read: correct the object; the workflow then continues",
         "write the status of PersistentStorageInstance default/kept: Active, used by [], status Creating",
     ]);
+}
+
+#[test]
+fn unreadable_servers_of_complete_storage_block_no_job() {
+    let site = Objects::site().keep("xfs", "kept", &["c1"]).unreadable(SERVERS);
+    site.with("w", XFS, &["c1"], "Setup").is_done();
 }

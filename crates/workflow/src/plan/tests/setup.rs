@@ -269,7 +269,10 @@ fn driver_entries_that_a_client_changed_do_not_make_a_state_ready() {
 
 /// Two Servers of two workflows may not promise the same bytes: the Servers of `a` cannot be read, and may have any.
 #[test]
-fn unreadable_servers_block_younger_placements() {
+fn unreadable_servers_block_their_own_and_younger_placements() {
+    at("Setup", XFS).unreadable(SERVERS).plans(&[
+        "w: Setup TransientCondition: DW Directive 0: Internal error: Servers default/w-0 cannot be read: correct the object; the workflow then continues",
+    ]);
     let other = "Servers default/a-0";
     let site = Objects::site().request("a", 1002, &[XFS]).settle();
     let site =

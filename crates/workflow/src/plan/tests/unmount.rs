@@ -51,11 +51,10 @@ fn a_compute_keeps_access_while_a_mount_of_an_earlier_clientmount_version_is_sti
     let site = at("PreRun", XFS).settle().dead("c2").reach("PostRun").settle().edit(C2, &busy);
     site.clone()
         .plans(&["w: PostRun TransientCondition: DW Directive 0: Internal error: Node: c2: busy"]);
-    site.reach_by_force("Teardown").plans(&[
-        "delete ClientMount c1/default-w-0-computes",
-        "delete ClientMount c2/default-w-0-computes",
-        "w: Teardown DriverWait: DW Directive 0: pending removal on c1, c2, r",
-    ]);
+    site.reach_by_force("Teardown")
+        .settle()
+        .forget()
+        .plans(&["w: Teardown TransientCondition: DW Directive 0: Internal error: Node: c2: busy"]);
 }
 
 #[test]
@@ -72,14 +71,41 @@ fn computes_keep_access_and_storage_stays_while_a_clientmount_cannot_be_read() {
 }
 
 #[test]
-fn teardown_removes_mounts_then_access_then_storage_then_servers() {
+fn teardown_removes_mounts_then_storage_then_servers() {
     let site = at("PreRun", XFS).settle().reach_by_force("Teardown").plans(&[
         "delete ClientMount c1/default-w-0-computes",
         "delete ClientMount c2/default-w-0-computes",
         "w: Teardown DriverWait: DW Directive 0: pending removal on c1, c2, r",
     ]);
-    let site = site.dead("r").settle();
-    site.forget().plans(&["w: Teardown DriverWait: DW Directive 0: pending removal on r"]);
+    let site = site
+        .step()
+        .plans(&[
+            "change NnfNodeBlockStorage r/default-w-0-xfs-0: 1107296256 for r, 1107296256 for r",
+            "w: Teardown DriverWait: DW Directive 0: pending removal on r",
+        ])
+        .step()
+        .plans(&[
+            "delete NnfNodeBlockStorage r/default-w-0-xfs-0",
+            "delete NnfNodeStorage r/default-w-0-xfs-0",
+        ])
+        .step()
+        .plans(&[]);
+    site.settle()
+        .is_done()
+        .delete(W)
+        .plans(&["change Servers default/w-0: xfs 1107296256 x 2 on r, ready [r]"]);
+}
+
+#[test]
+fn a_deleted_mount_of_a_silent_compute_keeps_the_storage() {
+    let site = at("PreRun", XFS).settle().dead("c2").reach_by_force("Teardown").settle().forget();
+    site.plans(&[
+        "w: Teardown DriverWait: DW Directive 0: pending removal on c2, r",
+    ]).put(C2_IS_DOWN, json!({"data": {"nodes": {"c2": "Disabled"}}})).plans(&[
+        "change NnfNodeBlockStorage r/default-w-0-xfs-0: 1107296256 for r, 1107296256 for r",
+        "change ClientMount c2/default-w-0-computes: mounted r/default-w-0-xfs-0[1] at /mnt/nnf/w-0",
+        "w: Teardown DriverWait: DW Directive 0: pending removal on c2, r",
+    ]);
 }
 
 /// Until its agent looks at it again, a deleted object keeps the error of its creation.
@@ -132,6 +158,7 @@ fn storage_of_other_controllers_is_left_alone() {
 #[test]
 fn a_workflow_of_the_go_controllers_gets_only_a_message() {
     let theirs = json!({"metadata": {"finalizers": ["nnf.cray.hpe.com/nnf_workflow"]}});
+    at("PreRun", XFS).settle().edit(W, &theirs).plans(&[]);
     let site = at("PreRun", XFS).edit(W, &theirs);
     site.clone().plans(&[
         "w: PreRun TransientCondition: begun by the Go controllers (finalizer nnf.cray.hpe.com/nnf_workflow): Warren does nothing for it; let those controllers end it (docs/operate/switching-from-go.md)",
