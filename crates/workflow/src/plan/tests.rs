@@ -6,8 +6,16 @@
 
 mod agents;
 mod computes;
+mod containers;
+mod copies;
 mod describe;
+mod ends;
+mod lustre;
+mod mpi;
+mod mpi_copies;
 mod objects;
+mod on_rabbits;
+mod packages;
 mod persistent;
 mod proposal;
 mod setup;

@@ -42,7 +42,9 @@ fn fields_of(kind: &str, object: &Value) -> String {
         "Servers" => servers(object),
         "NnfDataMovement" => {
             let path = |side: &str| text(&spec[side]["path"]);
-            format!("{} to {}", path("source"), path("destination"))
+            let end = status["status"].as_str().or(status["state"].as_str());
+            let end = end.map(|end| format!(", {end}")).unwrap_or_default();
+            format!("{} to {}{end}", path("source"), path("destination"))
         }
         "PersistentStorageInstance" => {
             let users = join(&spec["consumerReferences"], " ", |entry| text(&entry["name"]));
@@ -56,8 +58,7 @@ fn fields_of(kind: &str, object: &Value) -> String {
             spec["commandList"].as_array().map_or(0, Vec::len)
         ),
         "Storage" => text(&status["status"]),
-        "Job" => run(&spec["activeDeadlineSeconds"], &spec["suspend"]),
-        "NodeContainers" => run(&spec["activeDeadlineSeconds"], &spec["suspend"]),
+        "Job" | "NodeContainers" => run(spec),
         _ => String::new(),
     }
 }
@@ -113,9 +114,11 @@ fn servers(object: &Value) -> String {
     if object["status"].is_null() { sets } else { format!("{sets}, ready [{ready}]") }
 }
 
-fn run(deadline: &Value, suspend: &Value) -> String {
-    let suspend = if suspend == true { ", suspended" } else { "" };
-    format!("deadline {deadline}{suspend}")
+fn run(spec: &Value) -> String {
+    let suspend = if spec["suspend"] == true { ", suspended" } else { "" };
+    let ttl = spec["ttlSecondsAfterFinished"].as_i64();
+    let ttl = ttl.map(|ttl| format!(", kept for {ttl} s")).unwrap_or_default();
+    format!("deadline {}{suspend}{ttl}", spec["activeDeadlineSeconds"])
 }
 
 fn text(value: &Value) -> String {

@@ -123,6 +123,19 @@ impl Objects {
         self
     }
 
+    /// Applies a JSON merge patch to all objects of a kind.
+    pub(super) fn edit_all(self, kind: &str, patch: &Value) -> Self {
+        let places: Vec<At> = self.all.keys().filter(|at| at.0 == kind).cloned().collect();
+        assert!(!places.is_empty(), "no {kind} among {:#?}", self.all.keys());
+        places.iter().fold(self, |site, at| site.edit(&format!("{kind} {}/{}", at.1, at.2), patch))
+    }
+
+    /// Returns namespace and name of all objects of a kind.
+    pub(super) fn names(&self, kind: &str) -> Vec<String> {
+        let places = self.all.keys().filter(|at| at.0 == kind);
+        places.map(|(_, namespace, name)| format!("{namespace}/{name}")).collect()
+    }
+
     /// Removes an object.
     #[track_caller]
     pub(super) fn without(mut self, at: &str) -> Self {
@@ -286,6 +299,12 @@ impl Objects {
         panic!("the objects never stop changing: {:#?}", self.lines());
     }
 
+    /// Removes deleted objects that no finalizer holds any more.
+    pub(super) fn collected(mut self) -> Self {
+        self.collect();
+        self
+    }
+
     /// Makes all planned changes, and lets the agents answer once.
     pub(super) fn step(mut self) -> Self {
         self.changes().iter().for_each(|change| self.make(change));
@@ -378,7 +397,7 @@ impl Objects {
         plan_key(&self.world(), &workflow_key(), self.now())
     }
 
-    fn lines(&self) -> Vec<String> {
+    pub(super) fn lines(&self) -> Vec<String> {
         self.changes().iter().map(|change| describe(change, &self.all)).collect()
     }
 
@@ -387,6 +406,16 @@ impl Objects {
     pub(super) fn plans(self, expected: &[&str]) -> Self {
         let lines = self.lines();
         assert!(lines.iter().eq(expected), "planned: {lines:#?}\nexpected: {expected:#?}");
+        self
+    }
+
+    /// Fails unless the planned changes write this status of a workflow; says nothing about other changes.
+    #[track_caller]
+    pub(super) fn reports(self, expected: &str) -> Self {
+        let changes = self.changes();
+        let mut own = changes.iter().filter(|change| change.target().resource.kind == "Workflow");
+        let line = own.next().map(|change| describe(change, &self.all)).unwrap_or_default();
+        assert_eq!(line, expected);
         self
     }
 
@@ -432,6 +461,15 @@ impl Objects {
             Wake::Failing => outcomes.iter().any(is_failing),
         });
         assert!(wakes, "{at:?} wakes only {:?}; the outcomes are {outcomes:?}", event.wakes);
+    }
+
+    /// Creates an object while the engine runs, and fails if this does not wake workflow `w`.
+    #[track_caller]
+    pub(super) fn then_put(self, at: &str, object: Value) -> Self {
+        let before = self.clone();
+        let after = self.put(at, object);
+        after.assert_woken(&before, at);
+        after
     }
 
     fn item<K: WatchedKind>(&self, at: &At, object: &Value) -> Item<K> {

@@ -166,7 +166,11 @@ fn a_user_becomes_a_consumer_in_setup_and_mounts_in_prerun() {
 
 #[test]
 fn the_first_compute_gets_the_first_allocation() {
-    used("gfs2", "PreRun").computes(&["c2", "c1"]).step().plans(&[]);
+    used("gfs2", "PreRun").computes(&["c2", "c1"]).step().plans(&[
+        "w: PreRun DriverWait: DW Directive 0: pending mount on c1, c2",
+        "create ClientMount c1/default-w-0-computes: mounted r/default-kept-gfs2-0[1] at /mnt/nnf/w-0",
+        "create ClientMount c2/default-w-0-computes: mounted r/default-kept-gfs2-0[0] at /mnt/nnf/w-0",
+    ]);
 }
 
 #[test]

@@ -158,7 +158,9 @@ fn storage_of_other_controllers_is_left_alone() {
 #[test]
 fn a_workflow_of_the_go_controllers_gets_only_a_message() {
     let theirs = json!({"metadata": {"finalizers": ["nnf.cray.hpe.com/nnf_workflow"]}});
-    at("PreRun", XFS).settle().edit(W, &theirs).plans(&[]);
+    at("PreRun", XFS).settle().edit(W, &theirs).plans(&[
+        "w: PreRun Completed, ready: begun by the Go controllers (finalizer nnf.cray.hpe.com/nnf_workflow): Warren does nothing for it; let those controllers end it (docs/operate/switching-from-go.md)",
+    ]);
     let site = at("PreRun", XFS).edit(W, &theirs);
     site.clone().plans(&[
         "w: PreRun TransientCondition: begun by the Go controllers (finalizer nnf.cray.hpe.com/nnf_workflow): Warren does nothing for it; let those controllers end it (docs/operate/switching-from-go.md)",
