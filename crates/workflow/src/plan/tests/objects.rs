@@ -1,8 +1,12 @@
 //! The objects of a site in memory, and an engine that plans from them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, LazyLock},
+};
 
 use controller::{Event, Item, Trouble, Unreadable};
+use directive::Ruleset;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -11,6 +15,7 @@ use crate::{
     change::Change,
     objects::site::Settings,
     plan::{Plan, plan_key},
+    profile::ruleset,
     progress::Outcome,
     shipped,
     world::{ForEachKind, Key, Scope, Wake, WatchedKind, World},
@@ -79,7 +84,6 @@ impl Objects {
                 json!({"spec": {"storageNodes": [rabbit("r", &["c1", "c2", "c3"]), rabbit("s", &["d1"])],
                     "portsCooldownInSeconds": 60}}),
             )
-            .put("DWDirectiveRule nnf-system/nnf", json!(shipped::rules()))
             .put("NnfStorageProfile nnf-system/default", json!(shipped::profile()));
         for (rabbit, nid) in [("r", "10.0.0.1@tcp"), ("s", "10.0.0.2@tcp")] {
             let server = json!({"hostname": rabbit, "id": "0", "status": "Ready"});
@@ -378,6 +382,7 @@ impl Objects {
     /// Returns the world of an engine that has just started.
     pub(super) fn world(&self) -> World {
         let mut world = World::new(self.settings.clone());
+        world.site.rules = shipped_rules();
         self.settings.kinds(&mut Lists { site: self, world: &mut world });
         for (_, secret) in self.all.iter().filter(|(at, _)| at.0 == "Secret") {
             world.add_keys(&serde_json::from_value(secret.clone()).unwrap());
@@ -481,6 +486,12 @@ impl Objects {
     }
 }
 
+/// Returns the shipped rules, whose patterns take milliseconds to compile.
+fn shipped_rules() -> Arc<Ruleset> {
+    static RULES: LazyLock<Arc<Ruleset>> = LazyLock::new(|| Arc::new(ruleset([&shipped::rules()])));
+    RULES.clone()
+}
+
 fn workflow_key() -> Key {
     Key::Workflow(("default".to_owned(), "w".to_owned()))
 }
@@ -495,6 +506,10 @@ impl ForEachKind for Lists<'_> {
     fn kind<K: WatchedKind>(&mut self, _: Scope) {
         if self.site.unlisted.contains(&*K::kind(&())) {
             self.world.take::<K>(Event::Failing(Trouble::Kind("forbidden".to_owned())));
+            return;
+        }
+        // A list without rules would replace the shipped rules.
+        if &*K::kind(&()) == "DWDirectiveRule" {
             return;
         }
         let objects = self.site.all.iter().filter(|((kind, ..), _)| *kind == *K::kind(&()));
