@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod claims;
+mod client_writes;
 mod conflicts;
 mod containers;
 mod copies;
@@ -16,7 +17,7 @@ mod lustre;
 mod matrix;
 mod persistent;
 mod placement;
-mod refusals;
+
 mod rehearsals;
 mod rules;
 mod samples;

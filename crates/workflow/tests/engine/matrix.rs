@@ -381,11 +381,17 @@ const ROWS: [(&str, Row); 64] = [
     ),
     (
         "webhook: created in Proposal, no state, no hurry, no skipping, none after Teardown",
-        Elsewhere(&[("refusals.rs", "admission_checks_the_order_of_states")]),
+        Elsewhere(&[(
+            "../../src/admit/tests.rs",
+            "states_follow_their_order_and_fields_of_the_job_are_immutable",
+        )]),
     ),
     (
         "webhook: entries of drivers",
-        Elsewhere(&[("refusals.rs", "admission_protects_driver_entries_and_teardown")]),
+        Elsewhere(&[(
+            "../../src/admit/tests.rs",
+            "driver_entries_change_only_in_their_state_and_none_is_added_or_removed",
+        )]),
     ),
 ];
 

@@ -29,7 +29,8 @@ fn proposal_creates_the_storage_for_its_workflow_and_setup_gives_it_to_its_user(
         .plans(&["change Servers default/kept: xfs 1107296256 x 1 on r"]);
     let site = site.settle();
     assert_eq!(site.get(KEPT)["metadata"]["ownerReferences"], json!(null));
-    site.reach("Teardown").settle().delete(W).settle().plans(&[]);
+    let site = site.reach("Teardown").settle().delete(W).settle();
+    assert_eq!(site.names("NnfNodeStorage"), ["r/default-kept-xfs-0"], "the storage stays");
 }
 
 #[test]
@@ -133,7 +134,8 @@ fn deleted_storage_stays_until_its_last_consumer_ends() {
     let site = used("xfs", "PreRun").settle().delete(KEPT).plans(&[
         "write the status of PersistentStorageInstance default/kept: Active, used by [w-0], status Destroying",
     ]);
-    site.reach("Teardown").settle().delete(W).settle().plans(&[]);
+    assert_eq!(site.names("NnfNodeStorage").len(), 1);
+    assert!(site.reach("Teardown").settle().names("NnfNodeStorage").is_empty());
 }
 
 #[test]

@@ -72,3 +72,11 @@ fn a_site_without_a_default_profile_is_reported() {
         .settle()
         .is_done();
 }
+
+/// Without an admission webhook, Proposal reports the error.
+#[test]
+fn a_name_that_no_label_can_have_is_refused() {
+    Objects::site().request(&"w".repeat(62), 1001, &[XFS]).reports("wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww: Proposal Error: DW Directive 0: User error: metadata.name has 62 characters: write at most 61, because labels of 63 characters hold the name, a dash and the number of a directive");
+    let site = Objects::site().request("w", 1001, &[XFS]);
+    site.edit("Workflow default/w", &json!({"spec": {"jobID": "7/8"}})).reports(r#"w: Proposal Error: DW Directive 0: User error: spec.jobID is "7/8", of 3 characters: write at most 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends, because labels hold it"#);
+}

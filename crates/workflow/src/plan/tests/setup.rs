@@ -181,18 +181,13 @@ fn an_error_of_a_rabbit_is_reported_with_its_name_and_ends_with_the_error() {
             "write the status of Servers default/w-0: xfs 1107296256 x 2 on r, ready []",
             "w: Setup Error: DW Directive 0: Internal error: Node: r: insufficient capacity available",
         ])
+        .settle()
         .then(BLOCK, &json!({"status": {"error": null}}))
-        .plans(&[]);
+        .reports("w: Setup DriverWait: DW Directive 0: pending storage on r");
     site.then(BLOCK, &failure("r: a drive is missing", "Major")).plans(&[
         "write the status of Servers default/w-0: xfs 1107296256 x 2 on r, ready []",
         "w: Setup TransientCondition: DW Directive 0: Internal error: Node: r: a drive is missing",
     ]);
-}
-
-#[test]
-fn setup_waits_for_each_rabbit_and_servers_shows_which_are_ready() {
-    let site = Objects::site().propose(&[XFS]).computes(&["c1", "d1"]).reach("Setup");
-    site.dead("s").settle().plans(&[]);
 }
 
 /// Workload managers remove the computes of those rabbits from a job that the status of Servers does not call ready.
@@ -205,6 +200,7 @@ fn the_status_of_servers_names_each_rabbit_that_is_ready() {
     };
     assert_eq!([ready("r"), ready("s")], [json!(true), json!(false)]);
     assert_eq!(site.get(SERVERS)["status"]["ready"], json!(false));
+    site.forget().reports("w: Setup DriverWait: DW Directive 0: pending storage on s");
 }
 
 /// A state that was forced is ready although a rabbit has failed.
@@ -227,6 +223,10 @@ fn storage_that_is_deleted_during_setup_is_made_again_and_after_setup_it_is_repo
         "write the status of Servers default/w-0: xfs 1107296256 x 1 on r, 1 on s, ready []",
         "w: Setup DriverWait: DW Directive 0: pending storage on r, s",
     ]);
+    at("Setup", XFS)
+        .settle()
+        .without(BLOCK)
+        .plans(&["write the status of Servers default/w-0: xfs 1107296256 x 2 on r, ready []"]);
     at("Setup", XFS).settle().without(BLOCK).reach("PreRun").plans(&[
         "w: PreRun Error: DW Directive 0: Internal error: storage r/default-w-0-xfs-0 does not exist: it was deleted, with its data, or added to Servers after Setup; tear the workflow down",
     ]);
