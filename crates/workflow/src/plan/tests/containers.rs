@@ -266,8 +266,8 @@ fn workflows_on_one_rabbit_get_different_ports() {
 
 #[test]
 fn a_workflow_waits_until_a_port_has_cooled_down() {
-    let one = json!({"spec": {"ports": [5000], "portsCooldownInSeconds": 10_000}});
-    let v = site().edit(SYSTEM, &one).with("v", ALONE, &["c1"], "DataIn").bring("v", "PreRun");
+    let one_port = json!({"spec": {"ports": [5000], "portsCooldownInSeconds": 10_000}});
+    let v = site().edit(SYSTEM, &one_port).with("v", ALONE, &["c1"], "DataIn").bring("v", "PreRun");
     let gone = v.settle().edit_all("Job", &running()).settle();
     let over = json!({"spec": {"desiredState": "Teardown"}});
     let gone = gone.edit("Workflow default/v", &over).settle();

@@ -1,31 +1,18 @@
 //! The objects of a site in memory, and an engine that plans from them.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::{Arc, LazyLock},
-};
+mod engine;
+mod requests;
+mod rows;
 
-use controller::{Event, Item, Trouble, Unreadable};
-use directive::Ruleset;
-use k8s_openapi::jiff::Timestamp;
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::{Value, json};
 
-use super::{GIB, agents::act, describe::describe};
-use crate::{
-    change::Change,
-    objects::site::Settings,
-    plan::{Plan, plan_key},
-    profile::ruleset,
-    progress::Outcome,
-    shipped,
-    world::{ForEachKind, Key, Scope, Wake, WatchedKind, World},
-};
+use super::GIB;
+use crate::{objects::site::Settings, shipped, world::Key};
 
 /// Kind, namespace and name of an object.
 pub(super) type At = (String, String, String);
-
-const STATES: [&str; 7] =
-    ["Proposal", "Setup", "DataIn", "PreRun", "PostRun", "DataOut", "Teardown"];
 
 /// All objects of a site.
 #[derive(Clone, Debug, Default)]
@@ -174,95 +161,6 @@ impl Objects {
         self
     }
 
-    /// Creates workflow `w` of user 1001, and carries out its Proposal.
-    pub(super) fn propose(self, lines: &[&str]) -> Self {
-        self.request("w", 1001, lines).settle()
-    }
-
-    /// Creates a workflow of a user. Its Proposal is not carried out yet: the status shows only that it has begun.
-    pub(super) fn request(self, name: &str, user: u32, lines: &[&str]) -> Self {
-        let spec = json!({"desiredState": "Proposal", "wlmID": "test", "jobID": 7, "userID": user,
-            "groupID": 1002, "hurry": false, "forceReady": false, "dwDirectives": lines});
-        let mut site = self.put(&format!("Workflow default/{name}"), json!({"spec": spec}));
-        site.begin(name);
-        site
-    }
-
-    /// Clears the message of workflow `w`, so that the next plan writes it again.
-    pub(super) fn forget(self) -> Self {
-        self.edit("Workflow default/w", &json!({"status": {"message": ""}}))
-    }
-
-    /// Names the computes of workflow `w`.
-    pub(super) fn computes(self, names: &[&str]) -> Self {
-        let names: Vec<Value> = names.iter().map(|name| json!({"name": name})).collect();
-        self.edit("Computes default/w", &json!({"data": names}))
-    }
-
-    /// Fills the Servers of directive 0 of workflow `w`: label and size of each set, rabbits with their counts.
-    pub(super) fn servers(self, sets: &[(&str, i64, &[(&str, i64)])]) -> Self {
-        let set = |(label, size, on): &(&str, i64, &[(&str, i64)])| {
-            let on = on.iter().map(|(name, count)| json!({"name": name, "allocationCount": count}));
-            json!({"label": label, "allocationSize": size, "storage": on.collect::<Vec<_>>()})
-        };
-        let sets: Vec<Value> = sets.iter().map(set).collect();
-        self.edit("Servers default/w-0", &json!({"spec": {"allocationSets": sets}}))
-    }
-
-    /// Brings workflow `w` to the beginning of a state: the states before it are carried out, and the status shows that
-    /// this state has begun.
-    #[track_caller]
-    pub(super) fn reach(self, state: &str) -> Self {
-        self.bring("w", state)
-    }
-
-    #[track_caller]
-    pub(super) fn bring(mut self, name: &str, state: &str) -> Self {
-        let at = format!("Workflow default/{name}");
-        loop {
-            let workflow = self.get(&at);
-            let now = workflow["status"]["state"].as_str().unwrap_or_default().to_owned();
-            if now == state {
-                return self;
-            }
-            if workflow["status"]["ready"] != true {
-                self = self.settle();
-            }
-            let workflow = self.get(&at);
-            assert_eq!(workflow["status"]["ready"], true, "{:#}", workflow["status"]);
-            let next = STATES.iter().position(|known| *known == now).unwrap() + 1;
-            self = self.edit(&at, &json!({"spec": {"desiredState": STATES[next]}}));
-            self.begin(name);
-            if STATES[next] != state {
-                self = self.settle();
-            }
-        }
-    }
-
-    /// Adds persistent storage of user 1001 with an allocation for each of these computes, and no workflow.
-    pub(super) fn keep(self, kind: &str, name: &str, computes: &[&str]) -> Self {
-        let line = format!("#DW create_persistent type={kind} capacity=1GiB name={name}");
-        let site = self.with("make", &line, computes, "Teardown");
-        site.delete("Workflow default/make").settle()
-    }
-
-    /// Brings a workflow with one directive and these computes to the end of a state.
-    pub(super) fn with(self, name: &str, line: &str, computes: &[&str], state: &str) -> Self {
-        let names: Vec<Value> = computes.iter().map(|name| json!({"name": name})).collect();
-        self.request(name, 1001, &[line])
-            .settle()
-            .edit(&format!("Computes default/{name}"), &json!({"data": names}))
-            .bring(name, state)
-            .settle()
-    }
-
-    /// Requests a state of workflow `w`, whatever state it is in now.
-    pub(super) fn reach_by_force(mut self, state: &str) -> Self {
-        self = self.edit("Workflow default/w", &json!({"spec": {"desiredState": state}}));
-        self.begin("w");
-        self
-    }
-
     /// Removes an object whatever finalizers it has, and the objects that it owns.
     pub(super) fn vanish(mut self, at: &str) -> Self {
         self.all.remove(&parse_at(at));
@@ -270,83 +168,10 @@ impl Objects {
         self
     }
 
-    /// Makes only those changes of a workflow that begin its desired state.
-    fn begin(&mut self, name: &str) {
-        self.seconds = 0;
-        let key = Key::Workflow(("default".to_owned(), name.to_owned()));
-        for _ in 0..2 {
-            let plan = plan_key(&self.world(), &key, self.now());
-            let own =
-                plan.changes.iter().find(|change| change.target().resource.kind == "Workflow");
-            if let Some(change) = own {
-                self.make(change);
-            }
-            if self.all[&parse_at(&format!("Workflow default/{name}"))]["status"]["state"]
-                .is_string()
-            {
-                break;
-            }
-        }
-        self.seconds = 10;
-    }
-
-    /// Makes all changes, and lets the agents answer, until nothing changes.
-    #[track_caller]
-    pub(super) fn settle(mut self) -> Self {
-        for _ in 0..200 {
-            let changes = self.changes();
-            changes.iter().for_each(|change| self.make(change));
-            if !self.act() && changes.is_empty() {
-                return self;
-            }
-        }
-        panic!("the objects never stop changing: {:#?}", self.lines());
-    }
-
     /// Removes deleted objects that no finalizer holds any more.
     pub(super) fn collected(mut self) -> Self {
         self.collect();
         self
-    }
-
-    /// Makes all planned changes, and lets the agents answer once.
-    pub(super) fn step(mut self) -> Self {
-        self.changes().iter().for_each(|change| self.make(change));
-        self.act();
-        self
-    }
-
-    fn act(&mut self) -> bool {
-        let dead = self.dead.clone();
-        let changed = act(&mut self.all, &|node| dead.contains(node));
-        self.collect();
-        changed
-    }
-
-    /// Makes a change as the API does.
-    fn make(&mut self, change: &Change) {
-        let target = change.target();
-        let at = (target.resource.kind.clone(), target.namespace.clone(), target.name.clone());
-        match change.inner() {
-            Change::Create(_, object) | Change::CreateKeys(_, object) => {
-                let mut object = json!(object);
-                if at.0 != "Workflow" {
-                    object.as_object_mut().unwrap().remove("status");
-                }
-                let separator = if at.1.is_empty() { "" } else { "/" };
-                let path = format!("{} {}{separator}{}", at.0, at.1, at.2);
-                *self = std::mem::take(self).put(&path, object);
-            }
-            Change::Patch(_, patch) | Change::Status(_, patch) => {
-                json_patch::patch(self.all.get_mut(&at).unwrap(), patch).unwrap();
-            }
-            Change::Delete(..) => {
-                self.all.get_mut(&at).unwrap()["metadata"]["deletionTimestamp"] =
-                    json!("2026-11-20T12:00:00Z");
-            }
-            Change::IfClaimed(..) => {}
-        }
-        self.collect();
     }
 
     /// Removes deleted objects without finalizers, and objects whose owner is gone.
@@ -374,167 +199,8 @@ impl Objects {
             }
         }
     }
-
-    pub(super) fn now(&self) -> Timestamp {
-        Timestamp::from_second(1_800_000_000 + self.seconds).unwrap()
-    }
-
-    /// Returns the world of an engine that has just started.
-    pub(super) fn world(&self) -> World {
-        let mut world = World::new(self.settings.clone());
-        world.site.rules = shipped_rules();
-        self.settings.kinds(&mut Lists { site: self, world: &mut world });
-        for (_, secret) in self.all.iter().filter(|(at, _)| at.0 == "Secret") {
-            world.add_keys(&serde_json::from_value(secret.clone()).unwrap());
-        }
-        world
-    }
-
-    /// Returns all changes that the engine plans, of all workflows, rabbits and persistent storage.
-    fn changes(&self) -> Vec<Change> {
-        let world = self.world();
-        let plan = |key| plan_key(&world, key, self.now()).changes;
-        world.keys().iter().flat_map(plan).collect()
-    }
-
-    /// Returns the plan of workflow `w`.
-    pub(super) fn plan(&self) -> Plan {
-        plan_key(&self.world(), &workflow_key(), self.now())
-    }
-
-    pub(super) fn lines(&self) -> Vec<String> {
-        self.changes().iter().map(|change| describe(change, &self.all)).collect()
-    }
-
-    /// Fails unless the engine plans exactly these changes.
-    #[track_caller]
-    pub(super) fn plans(self, expected: &[&str]) -> Self {
-        let lines = self.lines();
-        assert!(lines.iter().eq(expected), "planned: {lines:#?}\nexpected: {expected:#?}");
-        self
-    }
-
-    /// Fails unless the planned changes write this status of a workflow; says nothing about other changes.
-    #[track_caller]
-    pub(super) fn reports(self, expected: &str) -> Self {
-        let changes = self.changes();
-        let mut own = changes.iter().filter(|change| change.target().resource.kind == "Workflow");
-        let line = own.next().map(|change| describe(change, &self.all)).unwrap_or_default();
-        assert_eq!(line, expected);
-        self
-    }
-
-    /// Fails unless all states up to the present one are complete, and nothing is left to do.
-    #[track_caller]
-    pub(super) fn is_done(self) -> Self {
-        let status = &self.get("Workflow default/w")["status"];
-        assert!(status["ready"] == true && status["status"] == "Completed", "{status:#}");
-        self.plans(&[])
-    }
-
-    /// Edits an object while the engine runs, and fails if this does not wake workflow `w`.
-    #[track_caller]
-    pub(super) fn then(self, at: &str, patch: &Value) -> Self {
-        let before = self.clone();
-        let after = self.edit(at, patch);
-        after.assert_woken(&before, at);
-        after
-    }
-
-    /// Removes an object while the engine runs, and fails if this does not wake workflow `w`.
-    #[track_caller]
-    pub(super) fn then_without(self, at: &str) -> Self {
-        let before = self.clone();
-        let after = self.without(at);
-        after.assert_woken(&before, at);
-        after
-    }
-
-    #[track_caller]
-    fn assert_woken(&self, before: &Self, at: &str) {
-        let mut world = before.world();
-        let outcomes = plan_key(&world, &workflow_key(), before.now()).outcomes;
-        let at = parse_at(at);
-        let mut event =
-            Delivery { before, after: self, at: &at, world: &mut world, wakes: Vec::new() };
-        self.settings.kinds(&mut event);
-        let is_failing =
-            |outcome: &Outcome| matches!(outcome, Outcome::Failed(_) | Outcome::Queued(_));
-        let wakes = event.wakes.iter().any(|wake| match wake {
-            Wake::Key(key) => *key == workflow_key(),
-            Wake::Waiting => outcomes.iter().any(|outcome| *outcome != Outcome::Done),
-            Wake::Failing => outcomes.iter().any(is_failing),
-        });
-        assert!(wakes, "{at:?} wakes only {:?}; the outcomes are {outcomes:?}", event.wakes);
-    }
-
-    /// Creates an object while the engine runs, and fails if this does not wake workflow `w`.
-    #[track_caller]
-    pub(super) fn then_put(self, at: &str, object: Value) -> Self {
-        let before = self.clone();
-        let after = self.put(at, object);
-        after.assert_woken(&before, at);
-        after
-    }
-
-    fn item<K: WatchedKind>(&self, at: &At, object: &Value) -> Item<K> {
-        if self.unreadable.contains(at) {
-            let metadata = serde_json::from_value(object["metadata"].clone()).unwrap();
-            return Err(Unreadable { metadata, why: "for the test".to_owned() });
-        }
-        Ok(K::deserialize(object).unwrap_or_else(|error| panic!("{at:?}: {error}: {object:#}")))
-    }
-}
-
-/// Returns the shipped rules, whose patterns take milliseconds to compile.
-fn shipped_rules() -> Arc<Ruleset> {
-    static RULES: LazyLock<Arc<Ruleset>> = LazyLock::new(|| Arc::new(ruleset([&shipped::rules()])));
-    RULES.clone()
 }
 
 fn workflow_key() -> Key {
     Key::Workflow(("default".to_owned(), "w".to_owned()))
-}
-
-/// Delivers a complete list of each kind.
-struct Lists<'a> {
-    site: &'a Objects,
-    world: &'a mut World,
-}
-
-impl ForEachKind for Lists<'_> {
-    fn kind<K: WatchedKind>(&mut self, _: Scope) {
-        if self.site.unlisted.contains(&*K::kind(&())) {
-            self.world.take::<K>(Event::Failing(Trouble::Kind("forbidden".to_owned())));
-            return;
-        }
-        // A list without rules would replace the shipped rules.
-        if &*K::kind(&()) == "DWDirectiveRule" {
-            return;
-        }
-        let objects = self.site.all.iter().filter(|((kind, ..), _)| *kind == *K::kind(&()));
-        let items = objects.map(|(at, object)| self.site.item::<K>(at, object)).collect();
-        self.world.take(Event::Listed(items));
-    }
-}
-
-/// Delivers one changed or removed object to a running engine.
-struct Delivery<'a> {
-    before: &'a Objects,
-    after: &'a Objects,
-    at: &'a At,
-    world: &'a mut World,
-    wakes: Vec<Wake>,
-}
-
-impl ForEachKind for Delivery<'_> {
-    fn kind<K: WatchedKind>(&mut self, _: Scope) {
-        if self.at.0 != K::kind(&()) {
-            return;
-        }
-        self.wakes = self.world.take::<K>(match self.after.all.get(self.at) {
-            Some(object) => Event::Applied(self.after.item(self.at, object)),
-            None => Event::Deleted(self.before.item(self.at, &self.before.all[self.at])),
-        });
-    }
 }
