@@ -6,6 +6,7 @@
 
 mod agents;
 mod computes;
+mod container_refusals;
 mod containers;
 mod copies;
 mod describe;
@@ -13,10 +14,12 @@ mod ends;
 mod lustre;
 mod mpi;
 mod mpi_copies;
+mod mpi_on_rabbits;
 mod objects;
 mod on_rabbits;
 mod packages;
 mod persistent;
+mod pools;
 mod proposal;
 mod setup;
 mod unmount;

@@ -190,7 +190,7 @@ const ROWS: [(&str, Row); 64] = [
     (
         "30 Lustre with MGS pool",
         Elsewhere(&[(
-            "../../src/plan/tests/lustre.rs",
+            "../../src/plan/tests/pools.rs",
             "a_management_target_joins_its_pool_when_it_is_complete",
         )]),
     ),
@@ -314,12 +314,12 @@ const ROWS: [(&str, Row); 64] = [
         Elsewhere(&[
             (CHECKS, "a_container_that_contradicts_its_profile_is_refused"),
             (
-                "../../src/plan/tests/containers.rs",
+                "../../src/plan/tests/container_refusals.rs",
                 "an_argument_that_the_profile_does_not_admit_is_refused",
             ),
-            ("../../src/plan/tests/containers.rs", "an_unsupported_profile_is_refused"),
+            ("../../src/plan/tests/container_refusals.rs", "an_unsupported_profile_is_refused"),
             (
-                "../../src/plan/tests/containers.rs",
+                "../../src/plan/tests/container_refusals.rs",
                 "a_wrong_path_or_access_mode_of_a_global_lustre_is_refused_with_the_remedy",
             ),
         ]),

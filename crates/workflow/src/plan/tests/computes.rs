@@ -47,7 +47,7 @@ fn a_replacement_compute_gets_no_allocation_that_may_be_mounted() {
             // Only the deletion of its ClientMount proves that c1 has nothing mounted.
             .then_without(C1)
             .settle()
-            .is_done();
+            .completes();
         let device = &site.get(C2)["spec"]["mounts"][0]["device"]["deviceReference"];
         assert_eq!(device["data"], json!(null), "{line}: c2 has the first allocation");
     }
@@ -105,7 +105,7 @@ fn prerun_fails_until_computes_names_known_nodes() {
             ])
             .then(COMPUTES, &json!({"data": [{"name": "c1"}]}))
             .settle()
-            .is_done();
+            .completes();
     }
 }
 
@@ -162,7 +162,7 @@ fn a_failed_rabbit_does_not_hold_up_computes_of_other_rabbits() {
         let kind = line.split(['=', ' ']).nth(3).unwrap();
         let broken = format!("NnfNodeStorage s/default-w-0-{kind}-0");
         let site = site.edit(&broken, &failure("mkfs failed", "Fatal")).reach("DataIn").settle();
-        site.computes(&["c1"]).reach("PreRun").settle().is_done();
+        site.computes(&["c1"]).reach("PreRun").settle().completes();
     }
 }
 

@@ -39,7 +39,7 @@ fn storage_is_mounted_on_its_rabbit_and_each_allocation_gets_a_movement() {
     ]).step().plans(&[
         "create NnfDataMovement r/w-1-0: /lus/global/in to /mnt/nnf/w-0/node-0/in",
         "create NnfDataMovement r/w-1-1: /lus/global/in to /mnt/nnf/w-0/node-1/in",
-    ]).settle().is_done();
+    ]).settle().completes();
     at(&[GFS2, IN], "DataIn").plans(&[
         "create ClientMount r/default-w-0-servers: mounted r/default-w-0-gfs2-0[0] at /mnt/nnf/w-0/node-0 for c1, r/default-w-0-gfs2-0[1] at /mnt/nnf/w-0/node-1 for c2",
         "w: DataIn DriverWait: DW Directive 1: pending mount on r",
@@ -127,7 +127,7 @@ fn a_failed_movement_fails_its_state_once_all_movements_have_ended_and_keeps_the
     let site = site.edit("NnfDataMovement r/w-1-1", &failed).plans(&[
         "w: DataOut Error: DW Directive 1: User error: copy_out on r: no space is left; number of other failed copies: 1",
     ]).settle();
-    site.reach_by_force("Teardown").settle().is_done();
+    site.reach_by_force("Teardown").settle().completes();
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn persistent_storage_is_mounted_on_its_rabbit_only_while_it_is_copied() {
             out.get("NnfDataMovement r/w-2-0")["spec"]["source"]["path"],
             "/mnt/nnf/w-0/node-0"
         );
-        out.reach("Teardown").settle().is_done();
+        out.reach("Teardown").settle().completes();
     }
 }
 
@@ -175,7 +175,7 @@ fn persistent_storage_is_copied_to_the_rabbits_of_any_storage() {
         let site = with_global_lustre(Objects::site()).keep(kind, "kept", &["c1", "c2"]);
         let site =
             site.propose(&[line, KEPT, FROM_KEPT]).computes(&["c1", "c2"]).reach("DataIn").settle();
-        site.is_done().get("NnfDataMovement r/w-2-1")["spec"]["source"]["path"].clone()
+        site.completes().get("NnfDataMovement r/w-2-1")["spec"]["source"]["path"].clone()
     };
     assert_eq!(path("lustre", XFS), "/mnt/nnf/w-1/in");
     assert_eq!(path("lustre", GFS2), "/mnt/nnf/w-1/in");

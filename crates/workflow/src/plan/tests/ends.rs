@@ -71,7 +71,7 @@ fn postrun_fails_with_the_termination_message_of_a_failed_container() {
     let site = at(site(), GFS2, "PreRun").settle();
     let ended = json!({"terminated": {"exitCode": 3, "message": "no input\n"}});
     let site = with_pod(site, "w-r", &ended).edit_all("Job", &failed("BackoffLimitExceeded"));
-    site.settle().is_done().reach("PostRun").reports("w: PostRun Error: DW Directive 1: User error: container on r failed to run successfully after 3 attempts: container app exited with 3: no input; also on s");
+    site.settle().completes().reach("PostRun").reports("w: PostRun Error: DW Directive 1: User error: container on r failed to run successfully after 3 attempts: container app exited with 3: no input; also on s");
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn without_end_deadline_storage_stays_mounted_on_rabbits_until_teardown_ends_the
         "change ClientMount c2/default-w-0-computes: unmounted r/default-w-0-gfs2-0[1] at /mnt/nnf/w-0",
         "change ClientMount d1/default-w-0-computes: unmounted s/default-w-0-gfs2-0[0] at /mnt/nnf/w-0",
         "w: PostRun DriverWait: DW Directive 0: pending unmount on c1, c2, d1",
-    ]).settle().is_done();
+    ]).settle().completes();
     let held = json!({"metadata": {"finalizers": ["foregroundDeletion"]}});
     let site = site
         .edit_all("Job", &held)
@@ -142,7 +142,7 @@ fn persistent_storage_stays_mounted_on_the_rabbits_of_running_containers() {
             let site = site.reach("PostRun").settle();
             assert_eq!(mounted_on(&site), ["r", "s"], "{kind}");
             assert_eq!(site.get(W)["status"]["ready"], is_endless, "{kind}");
-            let site = site.edit_all("Job", &complete()).settle().is_done();
+            let site = site.edit_all("Job", &complete()).settle().completes();
             let site = if is_endless { site.reach("Teardown").settle() } else { site };
             assert!(mounted_on(&site).is_empty(), "{kind}: {:?}", mounted_on(&site));
         }
@@ -221,5 +221,5 @@ fn suspended_containers_stop_and_are_created_again() {
 #[test]
 fn a_lone_container_needs_no_storage() {
     let site = site().propose(&[&BESIDE.replace(" DW_JOB_data=scratch", "")]);
-    site.computes(&["c1"]).reach("Setup").settle().is_done();
+    site.computes(&["c1"]).reach("Setup").settle().completes();
 }

@@ -6,14 +6,13 @@ use super::{
     GFS2, Objects, W,
     containers::{PROFILE, at, running, site, with_mpi},
     ends::{complete, failed, stopped, suspend, with_pod},
-    on_rabbits::{self, state},
 };
 
 const LAUNCHER: &str = "Job default/w-launcher";
 const WORKERS: [&str; 2] = ["Job default/w-worker-0", "Job default/w-worker-1"];
 
 /// Returns workflow `w` in PreRun. Its two workers are created, and the profile has this run policy.
-fn started(site: Objects, policy: &Value) -> Objects {
+pub(super) fn started(site: Objects, policy: &Value) -> Objects {
     let site = with_mpi(site).edit(PROFILE, &json!({"data": {"mpiSpec": {"runPolicy": policy}}}));
     at(site, GFS2, "PreRun").settle()
 }
@@ -21,7 +20,7 @@ fn started(site: Objects, policy: &Value) -> Objects {
 /// Returns workflow `w` at the end of PreRun: its launcher runs.
 fn launched(policy: &Value) -> Objects {
     let site = started(site(), policy).edit_all("Job", &running()).settle();
-    site.edit(LAUNCHER, &running()).settle().is_done()
+    site.edit(LAUNCHER, &running()).settle().completes()
 }
 
 #[test]
@@ -186,7 +185,7 @@ fn the_time_to_live_is_set_after_postrun_and_removes_launcher_and_workers() {
         "w: PostRun DriverWait: DW Directive 0: pending withdrawal of computes' access on r",
     ]).settle();
     // Kubernetes deletes the Job when its TTL has passed.
-    site.is_done()
+    site.completes()
         .without(LAUNCHER)
         .plans(&["delete Job default/w-worker-0", "delete Job default/w-worker-1"]);
 }
@@ -235,112 +234,4 @@ fn a_suspended_run_starts_again_with_other_keys_once_its_old_pods_have_ended() {
         .forget();
     let site = site.plans(&[]).edit_all("Job", &json!({"metadata": {"finalizers": null}}));
     site.collected().plans(&["create Secret default/w-1-a2-w"]).settle();
-}
-
-const AGENTS_LAUNCHER: &str = "NodeContainers r/default.w-launcher";
-const AGENTS_WORKER: &str = "NodeContainers s/default.w-worker-1";
-
-/// Returns workflow `w` whose agents run the launcher, at the end of PreRun.
-fn launched_by_agents(policy: &Value) -> Objects {
-    let ready = |site: Objects| site.edit_all("NodeContainers", &state("Ready")).settle();
-    ready(ready(started(on_rabbits::site(), policy))).is_done()
-}
-
-#[test]
-fn agents_start_the_launcher_when_all_workers_run_and_postrun_reports_its_end() {
-    let site = started(on_rabbits::site(), &Value::Null);
-    site.clone().then(AGENTS_WORKER, &state("Succeeded")).plans(&[
-        "delete ConfigMap default/w-1-a1",
-        "change NodeContainers r/default.w-worker-0: deadline 60, suspended",
-        "w: PreRun Error: DW Directive 1: User error: worker on s ended before its launcher",
-    ]);
-    site.clone().then(AGENTS_WORKER, &state("Failed")).plans(&[
-        "delete ConfigMap default/w-1-a1",
-        "change NodeContainers r/default.w-worker-0: deadline 60, suspended",
-        "w: PreRun Error: DW Directive 1: User error: container on s failed to run successfully after 3 attempts",
-    ]);
-    site.edit_all("NodeContainers", &state("Ready")).plans(&[
-        "change NodeContainers r/default.w-worker-0: deadline null",
-        "change NodeContainers s/default.w-worker-1: deadline null",
-    ]);
-    let site = launched_by_agents(&Value::Null).reach("PostRun").plans(&[
-        "change ClientMount c1/default-w-0-computes: unmounted r/default-w-0-gfs2-0[0] at /mnt/nnf/w-0",
-        "change ClientMount c2/default-w-0-computes: unmounted r/default-w-0-gfs2-0[1] at /mnt/nnf/w-0",
-        "change ClientMount d1/default-w-0-computes: unmounted s/default-w-0-gfs2-0[0] at /mnt/nnf/w-0",
-        "change NodeContainers r/default.w-launcher: deadline 100",
-        "w: PostRun DriverWait: DW Directive 0: pending unmount on c1, c2, d1",
-    ]).settle();
-    site.then(AGENTS_LAUNCHER, &state("Succeeded")).plans(&[
-        "delete ConfigMap default/w-1-a1",
-        "change NodeContainers r/default.w-worker-0: deadline null, suspended",
-        "change NodeContainers s/default.w-worker-1: deadline null, suspended",
-    ]);
-}
-
-#[test]
-fn postrun_reports_a_failed_launcher_of_agents_under_any_clean_pod_policy() {
-    let words = "container nnf-wait exited with 1: podhelper: 1 of 2 workers do not answer";
-    let failed = json!({"status": {"state": "Failed", "message": words}});
-    let end = |policy: &str| {
-        let site = launched_by_agents(&json!({"cleanPodPolicy": policy}));
-        site.edit(AGENTS_LAUNCHER, &failed)
-    };
-    end("All").plans(&[
-        "delete ConfigMap default/w-1-a1",
-        "delete NodeContainers r/default.w-worker-0",
-        "delete NodeContainers s/default.w-worker-1",
-    ]).settle().reach("PostRun").plans(&[
-        "change ClientMount c1/default-w-0-computes: unmounted r/default-w-0-gfs2-0[0] at /mnt/nnf/w-0",
-        "change ClientMount c2/default-w-0-computes: unmounted r/default-w-0-gfs2-0[1] at /mnt/nnf/w-0",
-        "change ClientMount d1/default-w-0-computes: unmounted s/default-w-0-gfs2-0[0] at /mnt/nnf/w-0",
-        "change ClientMount r/default-w-0-servers: unmounted r/default-w-0-gfs2-0[0] at /mnt/nnf/w-0/node-0 for c1, r/default-w-0-gfs2-0[1] at /mnt/nnf/w-0/node-1 for c2",
-        "change ClientMount s/default-w-0-servers: unmounted s/default-w-0-gfs2-0[0] at /mnt/nnf/w-0/node-0 for d1",
-        "w: PostRun Error: DW Directive 1: User error: container on r failed to run successfully after 3 attempts: container nnf-wait exited with 1: podhelper: 1 of 2 workers do not answer",
-    ]);
-    end("None").plans(&[
-        "delete ConfigMap default/w-1-a1",
-    ]).settle().reach("PostRun").plans(&[
-        "change ClientMount c1/default-w-0-computes: unmounted r/default-w-0-gfs2-0[0] at /mnt/nnf/w-0",
-        "change ClientMount c2/default-w-0-computes: unmounted r/default-w-0-gfs2-0[1] at /mnt/nnf/w-0",
-        "change ClientMount d1/default-w-0-computes: unmounted s/default-w-0-gfs2-0[0] at /mnt/nnf/w-0",
-        "w: PostRun Error: DW Directive 1: User error: container on r failed to run successfully after 3 attempts: container nnf-wait exited with 1: podhelper: 1 of 2 workers do not answer",
-    ]);
-}
-
-#[test]
-fn a_suspended_run_of_agents_starts_again_once_its_pods_have_ended() {
-    let site = launched_by_agents(&Value::Null)
-        .then(W, &suspend(true))
-        .plans(&[
-            "change NodeContainers r/default.w-launcher: deadline null, suspended",
-            "change NodeContainers r/default.w-worker-0: deadline null, suspended",
-            "change NodeContainers s/default.w-worker-1: deadline null, suspended",
-        ])
-        .settle();
-    let site = site.edit_all("NodeContainers", &state("Suspended"));
-    let site = site
-        .dead("s")
-        .then(W, &suspend(false))
-        .plans(&["create ConfigMap default/w-1-a2"])
-        .settle()
-        .forget();
-    site.plans(&[]);
-}
-
-#[test]
-fn the_time_to_live_counts_from_the_launchers_end_and_removes_all() {
-    let site = launched_by_agents(&json!({"ttlSecondsAfterFinished": 600}));
-    let end = site.now();
-    let ended = json!({"status": {"state": "Succeeded", "endTime": end.to_string()}});
-    let site = site.edit(AGENTS_LAUNCHER, &ended).settle().reach("PostRun").settle().is_done();
-    assert_eq!(site.plan().replan_at.unwrap().duration_since(end).as_secs(), 600);
-    let site = site
-        .after(600)
-        .plans(&[
-            "delete NodeContainers r/default.w-launcher",
-            "delete NodeContainers r/default.w-worker-0",
-            "delete NodeContainers s/default.w-worker-1",
-        ])
-        .settle();
-    assert_eq!(site.plan().replan_at, None);
 }

@@ -61,7 +61,7 @@ fn proposal_refuses_what_cannot_run_with_the_field_the_value_and_the_remedy() {
     }
     propose(elsewhere, 1001).reports("w: Proposal Error: DW Directive 1: User error: data.image of the copy's NnfDataMovementProfile: containers run in the Kubernetes namespace other only, and this workflow is in default");
     // Storage that is not shared is copied by datamover, whatever the command is.
-    with(json!({"command": "a; b"})).propose(&[XFS, IN]).is_done();
+    with(json!({"command": "a; b"})).propose(&[XFS, IN]).completes();
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn a_copy_has_finished_when_its_launcher_and_then_its_workers_have_ended() {
         "w: DataIn DriverWait: DW Directive 1: pending end of containers on r, r, s",
     ])
     .settle()
-    .is_done();
+    .completes();
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn a_failed_launcher_fails_the_copy_and_its_containers_stay_until_teardown() {
     ]).settle();
     assert_eq!(site.get(MOVEMENT)["status"]["message"], why);
     assert_eq!(site.names("NodeContainers").len(), 3, "the logs stay");
-    site.reach_by_force("Teardown").settle().is_done();
+    site.reach_by_force("Teardown").settle().completes();
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn storage_that_is_not_shared_is_copied_by_datamover() {
         site().propose(&[XFS, out]).computes(&["c1"]).reach("DataOut").step().plans(&[
             "create NnfDataMovement r/w-1-0: /mnt/nnf/w-0/node-0/out to /lus/global/results",
         ]);
-    assert!(site.settle().is_done().names("NodeContainers").is_empty());
+    assert!(site.settle().completes().names("NodeContainers").is_empty());
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
+pub(super) use self::requests::AllocationSet;
 use super::GIB;
 use crate::{objects::site::Settings, shipped, world::Key};
 

@@ -92,7 +92,7 @@ fn requests_for_logs_and_their_answers_plan_nothing() {
     let logs = json!([{"attempt": 1, "container": "view", "text": "so far\n"}]);
     let site = started(site(), GFS2).edit_all("NodeContainers", &asked).plans(&[]);
     let answer = json!({"status": {"logs": logs, "logsAnswered": moment}});
-    site.edit_all("NodeContainers", &answer).is_done();
+    site.edit_all("NodeContainers", &answer).completes();
 }
 
 #[test]
@@ -114,14 +114,14 @@ fn the_status_of_the_workflow_has_the_messages_of_agents() {
 fn postrun_fails_with_the_message_of_a_failed_container() {
     let words = "container app exited with 3: no input";
     let failed = json!({"status": {"state": "Failed", "message": words, "attempt": 3}});
-    let site = started(site(), GFS2).edit_all("NodeContainers", &failed).settle().is_done();
+    let site = started(site(), GFS2).edit_all("NodeContainers", &failed).settle().completes();
     site.reach("PostRun").reports("w: PostRun Error: DW Directive 1: User error: container on r failed to run successfully after 3 attempts: container app exited with 3: no input; also on s");
 }
 
 #[test]
 fn storage_stays_mounted_until_the_agents_have_removed_the_containers() {
     let endless = site().edit(PROFILE, &json!({"data": {"postRunTimeoutSeconds": 0}}));
-    let site = started(endless, GFS2).reach("PostRun").settle().is_done();
+    let site = started(endless, GFS2).reach("PostRun").settle().completes();
     assert_eq!(mounted_on(&site), ["r", "s"]);
     let site = site
         .dead("r")

@@ -54,7 +54,7 @@ fn containers_are_created_after_all_rabbits_have_the_packages() {
 fn started() -> Objects {
     let site = at(with_package(site()), GFS2, "PreRun").settle();
     let site = site.edit(&object("r"), &fetched("r")).edit(&object("s"), &fetched("s")).settle();
-    site.edit_all("Job", &running()).settle().is_done()
+    site.edit_all("Job", &running()).settle().completes()
 }
 
 #[test]

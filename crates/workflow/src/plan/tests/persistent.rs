@@ -61,12 +61,12 @@ fn a_taken_name_is_refused_and_the_message_names_the_owner() {
     site.request("w", 2002, &[CREATE]).plans(&[
         "create Computes default/w",
         "w: Proposal Error: DW Directive 0: User error: argument name=kept: persistent storage kept exists and belongs to user 1001: write another name, or destroy that one first",
-    ]).reach_by_force("Teardown").settle().is_done();
+    ]).reach_by_force("Teardown").settle().completes();
     let foreign = Objects::site().put(SERVERS, json!({"spec": {}}));
     foreign.request("w", 1001, &[CREATE]).plans(&[
         "create Computes default/w",
         "w: Proposal Error: DW Directive 0: User error: argument name=kept: the name is taken by Servers default/kept: write another name",
-    ]).then_without(SERVERS).settle().is_done();
+    ]).then_without(SERVERS).settle().completes();
 }
 
 #[test]
@@ -82,11 +82,11 @@ fn other_users_may_use_but_not_destroy_storage_with_ignore_uid() {
         ])
         .then(KEPT, &public)
         .settle()
-        .is_done()
+        .completes()
         .computes(&["c1"])
         .reach("PreRun")
         .settle()
-        .is_done();
+        .completes();
     site.edit(KEPT, &public)
         .request("w", 2002, &[DESTROY])
         .plans(&[
@@ -95,7 +95,7 @@ fn other_users_may_use_but_not_destroy_storage_with_ignore_uid() {
         ])
         .reach_by_force("Teardown")
         .settle()
-        .is_done();
+        .completes();
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn destroyed_storage_is_removed_and_gets_no_new_consumer() {
             "change PersistentStorageInstance default/kept: Destroying, used by [], status Active",
         ])
         .settle()
-        .is_done();
+        .completes();
     let going = json!({"spec": {"state": "Destroying"}, "status": {"state": "Destroying"}});
     used("raw", "Setup").edit(KEPT, &going).plans(&[
         "w: Setup Error: DW Directive 0: User error: persistent storage kept is being destroyed",
@@ -177,7 +177,7 @@ fn the_first_compute_gets_the_first_allocation() {
 
 #[test]
 fn teardown_ends_the_use_of_persistent_storage() {
-    let site = used("raw", "Teardown").settle().is_done();
+    let site = used("raw", "Teardown").settle().completes();
     assert_eq!(site.get(KEPT)["spec"]["consumerReferences"], json!(null));
 }
 
@@ -210,7 +210,7 @@ fn degraded_storage_can_still_be_mounted() {
         "change NnfNodeBlockStorage r/default-kept-xfs-0: 1107296256 for r c1, 1107296256 for r c2, 1107296256 for r",
         "write the status of PersistentStorageInstance default/kept: Active, used by [w-0], status Degraded",
     ]);
-    site.settle().is_done();
+    site.settle().completes();
 }
 
 #[test]
@@ -235,7 +235,7 @@ fn one_workflow_at_a_time_mounts_a_persistent_xfs() {
     let site = site.propose(&[USE]).computes(&["c2"]).reach("PreRun").plans(&[
         "w: PreRun DriverWait: DW Directive 0: pending persistent storage kept, which workflow one has mounted: one workflow at a time mounts an XFS",
     ]);
-    site.bring("one", "PostRun").settle().is_done();
+    site.bring("one", "PostRun").settle().completes();
 }
 
 #[test]
@@ -275,5 +275,5 @@ fn setup_of_persistent_storage_waits_while_its_servers_cannot_be_read() {
 #[test]
 fn unreadable_servers_of_complete_storage_block_no_job() {
     let site = Objects::site().keep("xfs", "kept", &["c1"]).unreadable(SERVERS);
-    site.with("w", XFS, &["c1"], "Setup").is_done();
+    site.with("w", XFS, &["c1"], "Setup").completes();
 }

@@ -70,7 +70,7 @@ fn a_site_without_a_default_profile_is_reported() {
         ])
         .then(profile, &json!({"data": {"default": true}}))
         .settle()
-        .is_done();
+        .completes();
 }
 
 /// Without an admission webhook, Proposal reports the error.

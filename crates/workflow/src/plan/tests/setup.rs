@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::{GIB, Objects, PADDED, R, W, XFS, at, failure};
+use super::{GIB, Objects, PADDED, R, W, XFS, at, failure, objects::AllocationSet};
 
 const SERVERS: &str = "Servers default/w-0";
 
 /// Returns workflow `w` with computes `c1` and `c2` at the beginning of Setup, after its workload manager filled Servers.
 #[track_caller]
-fn filled(sets: &[(&str, i64, &[(&str, i64)])]) -> Objects {
+fn filled(sets: &[AllocationSet<'_>]) -> Objects {
     at("Setup", XFS).servers(sets)
 }
 
@@ -69,7 +69,7 @@ fn a_rabbit_without_the_profiles_label_is_refused() {
         ])
         .then(R, &json!({"metadata": {"labels": {"tier": "fast"}}}))
         .settle()
-        .is_done();
+        .completes();
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn setup_fails_until_servers_or_computes_is_filled() {
         ])
         .then(computes, &json!({"data": [{"name": "c1"}]}))
         .settle()
-        .is_done();
+        .completes();
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn setup_waits_while_a_rabbit_is_disabled() {
         ])
         .then(R, &json!({"spec": {"state": "Enabled"}}))
         .settle()
-        .is_done();
+        .completes();
 }
 
 /// Returns a site whose rabbits have this many bytes.
@@ -150,7 +150,7 @@ fn a_job_waits_for_bytes_of_another_job_and_is_not_written_again_when_the_free_b
         .clone()
         .edit(node, &json!({"status": {"capacity": 3 * GIB - 7}}))
         .plans(&["write the status of Storage default/r: Ready"]);
-    waiting.bring("a", "Teardown").settle().is_done();
+    waiting.bring("a", "Teardown").settle().completes();
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn an_invalid_minimum_capacity_is_reported_until_the_breakdown_is_deleted() {
             .plans(&[&message])
             .then_without(breakdown)
             .settle()
-            .is_done();
+            .completes();
     }
 }
 
@@ -249,7 +249,7 @@ fn counts_in_servers_are_fixed_once_storage_is_made() {
         ])
         .then(SERVERS, &count(2))
         .settle()
-        .is_done();
+        .completes();
 }
 
 #[test]
@@ -288,6 +288,6 @@ fn unreadable_servers_block_nothing_in_teardown_or_after_setup() {
     for state in ["Teardown", "PreRun"] {
         let other =
             Objects::site().with("a", XFS, &["c1"], state).unreadable("Servers default/a-0");
-        other.with("w", XFS, &["c1"], "Setup").is_done();
+        other.with("w", XFS, &["c1"], "Setup").completes();
     }
 }

@@ -39,7 +39,7 @@ fn a_silent_compute_keeps_its_access_until_evidence_shows_that_it_is_down() {
     ]);
     let silent =
         silent.forget().plans(&["w: PostRun DriverWait: DW Directive 0: pending unmount on c2"]);
-    silent.put(C2_IS_DOWN, down).settle().is_done().reach("Teardown").settle().is_done();
+    silent.put(C2_IS_DOWN, down).settle().completes().reach("Teardown").settle().completes();
 }
 
 /// `allReady` is false although all mounts are reported as unmounted: an agent reports this while a mount that only an
@@ -91,7 +91,7 @@ fn teardown_removes_mounts_then_storage_then_servers() {
         .step()
         .plans(&[]);
     site.settle()
-        .is_done()
+        .completes()
         .delete(W)
         .plans(&["change Servers default/w-0: xfs 1107296256 x 2 on r, ready [r]"]);
 }

@@ -8,6 +8,9 @@ use crate::{plan::plan_key, world::Key};
 const STATES: [&str; 7] =
     ["Proposal", "Setup", "DataIn", "PreRun", "PostRun", "DataOut", "Teardown"];
 
+/// Label and size of an allocation set, and its rabbits with their allocation counts.
+pub(crate) type AllocationSet<'a> = (&'a str, i64, &'a [(&'a str, i64)]);
+
 impl Objects {
     /// Creates workflow `w` of user 1001, and carries out its Proposal.
     pub(crate) fn propose(self, lines: &[&str]) -> Self {
@@ -34,9 +37,9 @@ impl Objects {
         self.edit("Computes default/w", &json!({"data": names}))
     }
 
-    /// Fills the Servers of directive 0 of workflow `w`: label and size of each set, rabbits with their counts.
-    pub(crate) fn servers(self, sets: &[(&str, i64, &[(&str, i64)])]) -> Self {
-        let set = |(label, size, on): &(&str, i64, &[(&str, i64)])| {
+    /// Fills the Servers of directive 0 of workflow `w`.
+    pub(crate) fn servers(self, sets: &[AllocationSet<'_>]) -> Self {
+        let set = |(label, size, on): &AllocationSet<'_>| {
             let on = on.iter().map(|(name, count)| json!({"name": name, "allocationCount": count}));
             json!({"label": label, "allocationSize": size, "storage": on.collect::<Vec<_>>()})
         };

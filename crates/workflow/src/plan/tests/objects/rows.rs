@@ -31,7 +31,7 @@ impl Objects {
 
     /// Fails unless all states up to the present one are complete, and nothing is left to do.
     #[track_caller]
-    pub(crate) fn is_done(self) -> Self {
+    pub(crate) fn completes(self) -> Self {
         let status = &self.get("Workflow default/w")["status"];
         assert!(status["ready"] == true && status["status"] == "Completed", "{status:#}");
         self.plans(&[])
