@@ -230,12 +230,13 @@ fn several_workflows_mount_gfs2_at_once_and_each_keeps_its_own_access() {
 
 #[test]
 fn one_workflow_at_a_time_mounts_a_persistent_xfs() {
+    // The uid of x is greater than that of w, so only its mount gives x the turn.
     let site = Objects::site().keep("xfs", "kept", &["c1", "c2"]);
-    let site = site.with("one", USE, &["c1"], "PreRun");
+    let site = site.with("x", USE, &["c1"], "PreRun");
     let site = site.propose(&[USE]).computes(&["c2"]).reach("PreRun").plans(&[
-        "w: PreRun DriverWait: DW Directive 0: pending persistent storage kept, which workflow one has mounted: one workflow at a time mounts an XFS",
+        "w: PreRun DriverWait: DW Directive 0: pending persistent storage kept, which workflow x has mounted: one workflow at a time mounts an XFS",
     ]);
-    site.bring("one", "PostRun").settle().completes();
+    site.bring("x", "PostRun").settle().completes();
 }
 
 #[test]
