@@ -1,4 +1,4 @@
-//! What a row of a table states: planned changes, the status of a workflow, and the edits that wake it.
+//! The statements of a row: planned changes, the status of a workflow, and the edits that wake it.
 
 use controller::Event;
 use serde_json::Value;
