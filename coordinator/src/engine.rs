@@ -13,7 +13,7 @@ use kube::Client;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::watch::Receiver;
 use tokio::task::JoinSet;
-use workflow::{Channels, EngineRequests, Rules, Settings, sessions::SessionChange};
+use workflow::{Channels, EngineRequests, Rules, Settings, objects::sessions::SessionChange};
 
 use crate::{abandoned, namespaces};
 

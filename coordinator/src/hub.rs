@@ -18,7 +18,7 @@ use tokio::sync::{
     Notify,
     mpsc::{self, UnboundedReceiver, UnboundedSender},
 };
-use workflow::sessions::SessionChange;
+use workflow::objects::sessions::SessionChange;
 
 use crate::plans::Plans;
 use crate::roster::{RejectedHello, Roster};

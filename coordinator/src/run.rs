@@ -14,7 +14,7 @@ use thiserror::Error;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use workflow::{EngineHandle, EngineRequests, Rules, sessions::SessionChange};
+use workflow::{EngineHandle, EngineRequests, Rules, objects::sessions::SessionChange};
 
 use self::listeners::Listeners;
 use crate::cluster::ClusterService;

@@ -15,7 +15,7 @@ use directive::Command;
 use kube::ResourceExt;
 use proto::v1::node_condition::Condition;
 use proto::v1::{NodeCondition, Role};
-use workflow::site::Site;
+use workflow::objects::site::Site;
 use workload::Objects;
 
 use super::tolerance;

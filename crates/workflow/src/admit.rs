@@ -218,3 +218,6 @@ fn check_drivers(before: &WorkflowStatus, after: &WorkflowStatus) -> Result<(), 
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -30,12 +30,11 @@ use crate::{
     execute::{ExecutedChanges, Refusal, Stored, execute},
     metrics::Metrics,
     notes::note,
+    objects::{sessions::SessionChange, site::Settings},
     plan::{Plan, plan_key},
     progress::Outcome,
     rehearsal::rehearse,
     requests::{EngineRequests, Request},
-    sessions::SessionChange,
-    site::Settings,
     world::{Key, Wake, World},
 };
 

@@ -12,7 +12,11 @@ use api::{
 };
 use controller::ObjectKey;
 
-use crate::{change::Change, fs_names::taken_elsewhere, progress::transient_error, site::Site};
+use crate::{
+    change::Change,
+    objects::{fs_names::taken_elsewhere, site::Site},
+    progress::transient_error,
+};
 
 /// Plans the status of a management target outside of the rabbits.
 #[must_use]

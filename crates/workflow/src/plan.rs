@@ -3,7 +3,7 @@
 //! Every directive is planned by itself, and the changes of all directives are made side by side: a directive that
 //! waits or fails delays no other. A directive is done when planning it again yields no change.
 
-pub mod allocation;
+pub mod assign;
 pub mod checks;
 pub mod container;
 pub mod copies;
@@ -15,6 +15,7 @@ pub mod persistent;
 pub mod place;
 pub mod proposal;
 pub mod setup;
+pub mod storage;
 pub mod teardown;
 
 use api::{ErrorType, Severity, WorkflowState, workflow::DriverStatus};
@@ -26,12 +27,15 @@ use kube::ResourceExt;
 use crate::{
     admit,
     change::Change,
-    external_mgt, instance,
+    external_mgt,
     names::{GO_FINALIZER, WORKFLOW_FINALIZER, is_copy},
+    objects::{
+        instance,
+        view::{DirectiveView, Group, Orphans, View},
+    },
     plan::persistent::PersistentStorage,
     progress::{Outcome, Progress, internal_error, transient_error, user_error},
     rabbit, report,
-    view::{DirectiveView, Group, Orphans, View},
     world::{Key, World},
 };
 
@@ -150,7 +154,13 @@ pub fn plan(view: &View<'_>, now: Timestamp) -> Plan {
     if view.is_deleted() {
         changes.extend(teardown::release_workflow(view, &outcomes));
     } else {
-        changes.extend(report::report(view, &state, &outcomes, now));
+        changes.extend(report::report(
+            view,
+            &state,
+            &outcomes,
+            || container::compute_environment(view),
+            now,
+        ));
     }
     let replan_soon = report::has_unwritten_wait(view, &state, &outcomes, now)
         || container::is_cooling(view, now);
@@ -171,7 +181,7 @@ fn delete_orphans(orphans: &Orphans) -> Plan {
 
 /// Plans the removal of the storage of a workflow that no longer exists.
 #[must_use]
-pub fn plan_orphan(site: &crate::site::Site, group: &Group) -> Plan {
+pub fn plan_orphan(site: &crate::objects::site::Site, group: &Group) -> Plan {
     let mut progress = teardown::remove_group(site, group);
     if group.is_gone() {
         progress.changes.extend(teardown::release_servers(group));
@@ -315,3 +325,6 @@ pub(crate) fn without_finalizer<K: controller::Object>(
     after.finalizers_mut().retain(|name| name != finalizer);
     Change::patch(object, &after)
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,9 +16,11 @@ use kube::ResourceExt;
 
 use crate::{
     change::Change,
+    objects::{
+        sessions::{Contact, Silence},
+        site::Site,
+    },
     plan::Plan,
-    sessions::{Contact, Silence},
-    site::Site,
 };
 
 /// Plans the Storage of a rabbit; also returns the time at which the rabbit's agent will count as silent, if it has lost
@@ -199,7 +201,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::sessions::{SessionChange, Sessions};
+    use crate::objects::sessions::{SessionChange, Sessions};
 
     fn captured<K: serde::de::DeserializeOwned>(name: &str) -> K {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../api/captured");

@@ -3,6 +3,8 @@
 mod initial;
 mod variables;
 
+use std::collections::BTreeMap;
+
 use api::{
     ErrorType, MicroTime, ResourceError, Severity, WorkflowState, WorkflowStatus,
     workflow::{DriverStatus, WorkflowDriverStatus, WorkflowStatusKind},
@@ -11,7 +13,7 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp, Unit};
 
 pub use self::initial::{begin_status, begin_workflow};
 use self::{initial::start_state, variables::add_storage};
-use crate::{change::Change, names::GO_FINALIZER, progress::Outcome, view::View};
+use crate::{change::Change, names::GO_FINALIZER, objects::view::View, progress::Outcome};
 
 /// `driverID` of the entries in `status.drivers` that the engine completes.
 const DRIVER: &str = "nnf";
@@ -32,11 +34,13 @@ pub fn mark_go_owned(view: &View<'_>) -> Option<Change> {
     Change::patch(before, &after)
 }
 
-/// Plans the status of a workflow from its outcomes; `None` when the status has them already.
+/// Plans the status of a workflow from its outcomes; `None` when the status has them already. `container_variables`
+/// returns the variables by which computes find the containers; they are written only together with the paths.
 pub fn report(
     view: &View<'_>,
     state: &WorkflowState,
     outcomes: &[Outcome],
+    container_variables: impl FnOnce() -> BTreeMap<String, String>,
     now: Timestamp,
 ) -> Option<Change> {
     let before = &*view.workflow;
@@ -57,7 +61,8 @@ pub fn report(
     // Paths depend on no node: workload managers pass them to the job before any node is chosen.
     let is_done = outcomes.iter().all(|outcome| matches!(outcome, Outcome::Done));
     let is_agreed = *state == WorkflowState::Proposal && is_done;
-    add_storage(view, is_agreed || *state == WorkflowState::PreRun, status);
+    let with_paths = is_agreed || *state == WorkflowState::PreRun;
+    add_storage(view, with_paths.then(container_variables), status);
     finish_state(status, state, (is_done, forced), now);
     Change::patch(before, &after)
 }

@@ -40,7 +40,7 @@ pub use self::kinds::{ForEachKind, Scope};
 use self::{children::Children, kinds::Kinds};
 use crate::{
     execute::Refusal,
-    site::{Settings, Site},
+    objects::site::{Settings, Site},
 };
 
 /// A unit of the engine's work that is planned separately.

@@ -92,7 +92,7 @@ const FAULTS: [(&str, &[&str], &str); 29] = [
     (
         "a rabbit reports that it cannot make the storage",
         &["Setup"],
-        "a_fatal_error_is_reported_and_the_workflow_can_be_torn_down",
+        "an_error_of_a_rabbit_is_reported_with_its_name_and_ends_with_the_error",
     ),
     (
         "a compute is dead before its mount",
@@ -141,7 +141,7 @@ const FAULTS: [(&str, &[&str], &str); 29] = [
     (
         "an object cannot be read",
         &["PostRun", "Teardown"],
-        "computes_keep_access_while_the_engine_cannot_read_one_of_their_clientmounts",
+        "computes_keep_access_and_storage_stays_while_a_clientmount_cannot_be_read",
     ),
 ];
 

@@ -10,7 +10,7 @@ use futures::{
 use kube::{Client, runtime::watcher::Config};
 
 use crate::{
-    site::Settings,
+    objects::site::Settings,
     world::{ForEachKind, Scope, Wake, WatchedKind, World},
 };
 

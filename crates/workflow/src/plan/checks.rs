@@ -12,10 +12,13 @@ use controller::ObjectKey;
 use kube::ResourceExt;
 
 use crate::{
-    plan::{allocation::bytes_of, lustre, place},
+    objects::{
+        allocation::bytes_of,
+        reservations::Reservations,
+        view::{Group, View},
+    },
+    plan::{lustre, place},
     progress::{Outcome, transient_error, wlm_error},
-    reservations::Reservations,
-    view::{Group, View},
 };
 
 type Checked = Result<(), ResourceError>;

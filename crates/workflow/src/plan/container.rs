@@ -21,10 +21,10 @@ mod volumes;
 
 use std::collections::BTreeMap;
 
-use api::{NodeContainers, WorkflowState, nnf_container_profile::NnfMpiSpec};
+use api::{WorkflowState, nnf_container_profile::NnfMpiSpec};
 use containers::{Run, environment, names, objects, on_rabbit, outcome::State};
 use directive::{Command, Container};
-use k8s_openapi::{api::batch::v1::Job, jiff::Timestamp};
+use k8s_openapi::jiff::Timestamp;
 
 pub use self::{
     claimed::by_holder,
@@ -34,7 +34,6 @@ pub use self::{
 };
 use self::{
     ended::{also_on, not_started_text, silence_error, wait_for_all, with_reason},
-    part::{Part, all_parts},
     propose::propose,
     run::Parts,
     suspend::{is_suspended, remove_suspended, suspend},
@@ -42,9 +41,12 @@ use self::{
 use crate::{
     change::Change,
     names::is_copy,
+    objects::{
+        part::{Part, all_parts},
+        view::{Containers as Objects, View},
+    },
     plan::Driver,
     progress::{Outcome, Progress, some_of, user_error},
-    view::{Containers as Objects, View},
 };
 
 /// Plans directives with the command `container`.
@@ -235,16 +237,6 @@ fn next_silence(view: &View<'_>) -> impl Iterator<Item = Timestamp> {
         .map(|(_, directive)| &directive.containers);
     let parts = parts.flat_map(|existing| all_parts(existing).chain(packages::under_way(existing)));
     parts.filter_map(Part::silent_from)
-}
-
-/// Returns the state of each run on each rabbit in one word.
-pub fn states<'a>(
-    jobs: impl Iterator<Item = &'a Job>,
-    on_rabbits: impl Iterator<Item = &'a NodeContainers>,
-    now: Timestamp,
-) -> impl Iterator<Item = &'static str> {
-    let runs = on_rabbits.filter(|containers| !containers.spec.containers.is_empty());
-    jobs.map(Part::Job).chain(runs.map(Part::Agent)).map(move |part| part.state_word(now))
 }
 
 /// Returns the variables by which the job's computes find the containers.

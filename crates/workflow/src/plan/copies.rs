@@ -18,62 +18,24 @@ use api::{NnfDataMovement, WorkflowState, nnf_data_movement::DataMovementVerdict
 use directive::{Command, Copy};
 use k8s_openapi::jiff::Timestamp;
 
-pub use mounts::{is_copied, mount_for_copies, names_persistent};
+pub use mounts::{is_copied, mount_for_copies};
 pub use mpi::{CopyRun, unfinished_runs};
 
 use crate::{
     change::Change,
     names::is_copy,
+    objects::{
+        copy::{Direction, copy_of},
+        view::View,
+    },
     plan::{Driver, container, jobdw::JobStorage, persistent::PersistentStorage},
     progress::{Outcome, Progress, some_of, transient_error, user_error},
-    view::View,
 };
 use places::Sides;
 
 /// Plans `copy_in` and `copy_out` directives.
 #[derive(Clone, Copy, Debug)]
 pub struct Copies;
-
-/// Whether data is copied into or out of the job's storage.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Direction {
-    In,
-    Out,
-}
-
-impl Direction {
-    /// Returns the state in which data is copied.
-    pub(crate) fn state(self) -> WorkflowState {
-        match self {
-            Self::In => WorkflowState::DataIn,
-            Self::Out => WorkflowState::DataOut,
-        }
-    }
-
-    /// Returns the key of the side that is storage on rabbits, which is copied allocation by allocation.
-    fn storage_side(self) -> &'static str {
-        match self {
-            Self::In => "destination",
-            Self::Out => "source",
-        }
-    }
-
-    fn command(self) -> &'static str {
-        match self {
-            Self::In => "copy_in",
-            Self::Out => "copy_out",
-        }
-    }
-}
-
-/// Returns the copy of a `copy_in` or `copy_out` command.
-fn copy_of(command: &Command) -> Option<(&Copy, Direction)> {
-    match command {
-        Command::CopyIn(copy) => Some((copy, Direction::In)),
-        Command::CopyOut(copy) => Some((copy, Direction::Out)),
-        _ => None,
-    }
-}
 
 impl Driver for Copies {
     fn handles(&self, command: &Command) -> bool {

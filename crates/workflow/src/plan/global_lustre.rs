@@ -13,9 +13,8 @@ use kube::ResourceExt;
 
 use crate::{
     names::reference,
+    objects::{site::Site, view::View},
     progress::{transient_error, user_error},
-    site::Site,
-    view::View,
 };
 
 /// Returns the directories where nodes mount the file systems; `None` while LustreFileSystems cannot be listed.
@@ -25,7 +24,7 @@ pub fn mount_roots(site: &Site) -> Option<Vec<String>> {
     Some(roots.into_iter().map(str::to_owned).collect())
 }
 
-/// Returns a reference to the global Lustre file system, or to the directory of [`crate::site::Settings::directories`],
+/// Returns a reference to the global Lustre file system, or to the directory of [`crate::objects::site::Settings::directories`],
 /// that a path lies in. `fieldPath` of the reference is the path of that file system or directory on the nodes.
 pub fn reference_of(site: &Site, path: &str) -> Option<ObjectReference> {
     let lustre = site.lustre.iter().flatten().filter_map(|((namespace, name), object)| {

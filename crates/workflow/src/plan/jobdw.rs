@@ -4,9 +4,9 @@ use api::WorkflowState;
 use directive::Command;
 
 use crate::{
+    objects::view::View,
     plan::{Driver, container, copies, mounts, proposal, setup},
     progress::Progress,
-    view::View,
 };
 
 /// Creates and mounts the storage of `jobdw` directives.

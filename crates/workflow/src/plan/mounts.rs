@@ -15,17 +15,18 @@ use kube::ResourceExt;
 pub use self::maker::{MountMaker, MountProgress};
 use crate::{
     change::Change,
-    names::{directive_object_name, job_id},
-    plan::{
-        allocation::{Allocation, Slot, allocations, assign},
-        checks, lustre,
-        proposal::wait_for_servers,
-        setup::deleted_storage_error,
+    names::directive_object_name,
+    objects::{
+        allocation::{Allocation, Slot, allocations},
+        block::{is_alone, is_deleted},
+        mount::{is_unmounted, says_unmounted},
+        site::Site,
+        view::{Group, View},
     },
-    profile::variable_overrides,
+    plan::{
+        assign::assign, checks, lustre, proposal::wait_for_servers, storage::deleted_storage_error,
+    },
     progress::{Progress, some_of, transient_error, wlm_error},
-    site::Site,
-    view::{Group, View},
 };
 
 /// The allocation of each compute.
@@ -172,12 +173,6 @@ pub fn withdraw_access(site: &Site, group: &Group) -> Progress {
     progress
 }
 
-/// Returns true if the block storage is being deleted: its rabbit's agent then withdraws the access even of
-/// nodes that `access` lists.
-pub fn is_deleted(block: &NnfNodeBlockStorage) -> bool {
-    block.metadata.deletion_timestamp.is_some()
-}
-
 /// Returns the nodes that may have the storage mounted.
 pub fn still_mounted<'a>(site: &Site, group: &'a Group) -> BTreeSet<&'a str> {
     let mounts = group.mounts.values().filter(|mount| !is_unmounted(site, mount));
@@ -192,38 +187,6 @@ pub fn keep_access(
 ) -> Vec<String> {
     let now = block.spec.allocations.get(allocation).map(|allocation| allocation.access.iter());
     now.into_iter().flatten().filter(|node| mounted.contains(node.as_str())).cloned().collect()
-}
-
-/// Returns true if no node but the rabbit has access to any allocation of the block storage.
-pub fn is_alone(block: &NnfNodeBlockStorage, rabbit: &str) -> bool {
-    nodes_with_access(block).all(|node| node == rabbit)
-}
-
-/// Returns true if a node has access to any allocation of the block storage.
-pub fn has_access(block: &NnfNodeBlockStorage, node: &str) -> bool {
-    nodes_with_access(block).any(|other| other == node)
-}
-
-/// Returns the nodes that have access to any allocation of the block storage.
-pub fn nodes_with_access(block: &NnfNodeBlockStorage) -> impl Iterator<Item = &String> {
-    let status = block.status.iter().flat_map(|status| &status.allocations);
-    status.flat_map(|allocation| allocation.accesses.keys())
-}
-
-/// Returns true if nothing of the ClientMount is mounted: its node has reported this after the desired state became
-/// unmounted, or the node is down.
-pub fn is_unmounted(site: &Site, mount: &ClientMount) -> bool {
-    says_unmounted(mount) || site.is_down(&mount.spec.node)
-}
-
-/// Returns true if the ClientMount is to be unmounted and its node reports that nothing of it is mounted.
-pub fn says_unmounted(mount: &ClientMount) -> bool {
-    mount.spec.desired_state == MountState::Unmounted && mount.has_reached_desired_state()
-}
-
-/// Returns true if the ClientMount is to be mounted and its node reports that all of it is mounted.
-pub fn is_mounted(mount: &ClientMount) -> bool {
-    mount.spec.desired_state == MountState::Mounted && mount.has_reached_desired_state()
 }
 
 /// Sets the desired state of a mount; `None` for a deleted mount, whose agent unmounts it anyway.
@@ -287,26 +250,4 @@ pub(crate) fn allocations_by_rabbit(all: &[Allocation]) -> BTreeMap<&str, Vec<&A
         by_rabbit.entry(&allocation.rabbit).or_default().push(allocation);
     }
     by_rabbit
-}
-
-/// Returns the directory where computes mount a directive's storage.
-pub fn mount_path(view: &View<'_>, index: usize, file_system: FileSystem) -> String {
-    let workflow = &view.workflow;
-    let profile = view.directives[index].storage.profile.as_ref();
-    let template =
-        profile.and_then(|profile| variable_overrides(profile, file_system).get("$MOUNT_PATH"));
-    let Some(template) = template else {
-        let uid = workflow.uid().unwrap_or_default();
-        return format!("{}/{uid}-{index}", view.site.settings.mount_root);
-    };
-    // None of these variables' names begins with the name of another. If that changes, the longer name must come
-    // first.
-    let variables = [
-        ("$DIRECTIVE_INDEX", index.to_string()),
-        ("$WORKFLOW_UID", workflow.uid().unwrap_or_default()),
-        ("$GROUPID", workflow.spec.group_id.to_string()),
-        ("$USERID", workflow.spec.user_id.to_string()),
-        ("$JOBID", job_id(workflow)),
-    ];
-    variables.into_iter().fold(template.clone(), |path, (name, value)| path.replace(name, &value))
 }

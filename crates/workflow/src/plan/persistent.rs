@@ -15,7 +15,7 @@ use directive::Command;
 
 pub use instance::plan_instance;
 
-use crate::{plan::Driver, progress::Progress, view::View};
+use crate::{objects::view::View, plan::Driver, progress::Progress};
 
 /// Plans the directives about persistent storage.
 #[derive(Clone, Copy, Debug)]

@@ -16,9 +16,9 @@ use directive::{
 use crate::{
     change::Change,
     names::persistent_key,
+    objects::{allocation::is_lustre, view::View},
     plan::{checks, lustre},
     progress::{Outcome, Progress, wlm_error},
-    view::View,
 };
 
 /// Bytes of the smallest allocation that the engine places. Each file system needs more; mkfs checks that minimum.
@@ -64,7 +64,7 @@ fn placed_sets(
     servers: &Servers,
     sets: &[StorageAllocationSet],
 ) -> Result<Vec<ServersAllocationSet>, Outcome> {
-    let is_lustre = sets.iter().any(|set| lustre::place::is_lustre(&set.label));
+    let is_lustre = sets.iter().any(|set| is_lustre(&set.label));
     // A Lustre that outlives its job need not lie near the computes of any job.
     let is_anywhere = is_lustre && persistent_key(servers).is_some();
     if view.computes().next().is_none() && !is_anywhere {

@@ -1,7 +1,5 @@
 //! Proposal: creates the objects that tell the workload manager which storage and computes each directive needs.
 
-use std::collections::BTreeMap;
-
 use api::{
     Computes, ComputesBody, DirectiveBreakdown, DirectiveBreakdownSpec, DirectiveBreakdownStatus,
     NnfStorageProfile, NnfStorageProfileBody, ResourceError, Servers, ServersSpec, WorkflowState,
@@ -23,15 +21,17 @@ use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta:
 
 use crate::{
     change::Change,
-    instance,
     names::{
         SERVERS_FINALIZER, add_directive_labels, directive_object_name, owned_metadata, reference,
+    },
+    objects::{
+        instance,
+        site::Site,
+        view::{Group, View},
     },
     plan::{global_lustre, teardown::is_held, without_finalizer},
     profile::{to_container_profile, to_storage_profile},
     progress::{Outcome, Progress, transient_error, user_error},
-    site::Site,
-    view::{Group, View},
 };
 
 /// Creates the Computes of a job, which the workload manager fills.
@@ -298,16 +298,4 @@ pub(super) fn compute_location(
         access: ways.collect(),
         reference: ObjectReference { field_path, ..reference("Servers", servers, namespace) },
     }
-}
-
-/// Returns the variables by which the job finds one storage.
-pub fn job_variables(name: &str, file_system: FileSystem, path: &str) -> BTreeMap<String, String> {
-    let name = variable_name("DW_JOB_", name);
-    let kind = format!("DW_JOB_{}", file_system.as_str().to_uppercase());
-    BTreeMap::from([(name, path.to_owned()), (kind, path.to_owned())])
-}
-
-/// Returns the name of the variable that holds the path of a storage.
-pub fn variable_name(prefix: &str, name: &str) -> String {
-    format!("{prefix}{}", name.replace('-', "_"))
 }

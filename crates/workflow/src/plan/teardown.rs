@@ -12,14 +12,14 @@ use kube::ResourceExt;
 use crate::{
     change::Change,
     names::{SERVERS_FINALIZER, WORKFLOW_FINALIZER},
-    plan::{
-        lustre,
-        mounts::{is_alone, is_deleted, is_unmounted, withdraw_access},
-        without_finalizer,
+    objects::{
+        block::{is_alone, is_deleted},
+        mount::is_unmounted,
+        site::Site,
+        view::{Group, View},
     },
+    plan::{lustre, mounts::withdraw_access, without_finalizer},
     progress::{Outcome, Progress, some_of},
-    site::Site,
-    view::{Group, View},
 };
 
 /// Removes the objects of a storage from nodes.

@@ -12,7 +12,7 @@ use super::{DRIVER, micro_time};
 use crate::{
     change::Change,
     names::{WORKFLOW_FINALIZER, reference},
-    view::View,
+    objects::view::View,
 };
 
 /// Adds the engine's finalizer to a Workflow, and the first status if no admission webhook wrote it.

@@ -8,31 +8,30 @@ use directive::{Command, FileSystem, Jobdw};
 use kube::ResourceExt;
 
 use crate::{
-    instance,
     names::{directive_object_name, reference},
-    plan::{
-        container, mounts,
-        proposal::{job_variables, variable_name},
-    },
-    view::View,
+    objects::{instance, mount::mount_path, view::View},
 };
 
 /// Prefixes of the variables that the engine writes.
 const PREFIXES: [&str; 4] = ["DW_JOB", "DW_PERSISTENT", "DW_WORKFLOW_", "NNF_CONTAINER_"];
 
-/// Writes the references to the Computes and the breakdowns and, if `with_paths`, the variables by which the job
-/// finds its storage. Removes entries that the engine did not write, because workload managers pass these fields
+/// Writes the references to the Computes and the breakdowns. With `container_variables`, also writes these variables and
+/// the variables by which the job finds its storage. Removes entries that the engine did not write, because workload managers pass these fields
 /// on to the job.
-pub(super) fn add_storage(view: &View<'_>, with_paths: bool, status: &mut WorkflowStatus) {
+pub(super) fn add_storage(
+    view: &View<'_>,
+    container_variables: Option<BTreeMap<String, String>>,
+    status: &mut WorkflowStatus,
+) {
     name_objects(view, status);
     let storages = storage_variables(view);
     status.env.retain(|name, _| {
         storages.contains_key(name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
     });
     status.env.extend(workflow_variables(view));
-    if with_paths {
+    if let Some(container_variables) = container_variables {
         status.env.extend(storages);
-        status.env.extend(container::compute_environment(view));
+        status.env.extend(container_variables);
     } else {
         for (name, value) in &mut status.env {
             if let Some(path) = storages.get(name) {
@@ -88,7 +87,7 @@ fn persistent_variables(view: &View<'_>) -> BTreeMap<String, String> {
     let used = view.directives.iter().enumerate().filter_map(|(index, directive)| {
         let (command, name) = instance::command(&view.workflow.spec.directives[index])?;
         let object = directive.persistent.as_ref()?.object.as_ref()?;
-        let path = mounts::mount_path(view, index, instance::as_jobdw(object)?.file_system);
+        let path = mount_path(view, index, instance::as_jobdw(object)?.file_system);
         matches!(command, Command::Persistentdw(_)).then_some((name, path))
     });
     let used: Vec<(String, String)> = used.collect();
@@ -109,7 +108,7 @@ fn job_storages(view: &View<'_>) -> Vec<(String, FileSystem, String)> {
     let job_storages = lines.filter_map(|(index, line)| Some((index, parse_jobdw(line)?)));
     job_storages
         .map(|(index, jobdw)| {
-            let path = mounts::mount_path(view, index, jobdw.file_system);
+            let path = mount_path(view, index, jobdw.file_system);
             (jobdw.name, jobdw.file_system, path)
         })
         .collect()
@@ -120,4 +119,16 @@ fn parse_jobdw(line: &str) -> Option<Jobdw> {
         Command::Jobdw(jobdw) => Some(jobdw),
         _ => None,
     }
+}
+
+/// Returns the variables by which the job finds one storage.
+fn job_variables(name: &str, file_system: FileSystem, path: &str) -> BTreeMap<String, String> {
+    let name = variable_name("DW_JOB_", name);
+    let kind = format!("DW_JOB_{}", file_system.as_str().to_uppercase());
+    BTreeMap::from([(name, path.to_owned()), (kind, path.to_owned())])
+}
+
+/// Returns the name of the variable that holds the path of a storage.
+fn variable_name(prefix: &str, name: &str) -> String {
+    format!("{prefix}{}", name.replace('-', "_"))
 }

@@ -14,7 +14,7 @@ use kube::ResourceExt;
 use super::{Key, Wake, World, groups::label_of, object_key, persistent, workflow_of};
 use crate::{
     names::{directive_object_name, is_ours, persistent_key},
-    view::{DirectiveView, Group, View},
+    objects::view::{DirectiveView, Group, View},
 };
 
 /// Keys of a workflow's objects, except objects whose names follow from the workflow's name.

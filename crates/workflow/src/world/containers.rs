@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     names::{directive_object_name, service_name},
-    view::{Containers, Orphans},
+    objects::view::{Containers, Orphans},
 };
 
 impl World {

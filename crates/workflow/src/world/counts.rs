@@ -3,7 +3,7 @@
 use k8s_openapi::jiff::Timestamp;
 
 use super::World;
-use crate::{metrics::Counts, plan::container};
+use crate::{metrics::Counts, objects::part::container_states};
 
 impl World {
     /// Counts workflows, containers, runs and copies of data.
@@ -13,7 +13,7 @@ impl World {
         self.workflows.iter().for_each(|workflow| counts.count_workflow(workflow, now));
         let (jobs, on_rabbits) = (self.jobs.iter(), self.on_rabbits.iter());
         let (jobs, on_rabbits) = (jobs.map(|job| &**job), on_rabbits.map(|object| &**object));
-        for state in container::states(jobs, on_rabbits, now) {
+        for state in container_states(jobs, on_rabbits, now) {
             *counts.containers.entry(state).or_default() += 1;
         }
         for run in self.runs.iter() {

@@ -10,7 +10,7 @@ use controller::{Object, ObjectKey, Store};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::{World, children::Children};
-use crate::view::Group;
+use crate::objects::view::Group;
 
 impl World {
     /// Groups the objects of `children`, and adds the unreadable objects that `is_of` accepts.

@@ -17,7 +17,7 @@ use k8s_openapi::api::{
 use kube::{Resource, api::DynamicObject};
 
 use super::{Wake, WatchedKind, World};
-use crate::{change::Target, site::Settings};
+use crate::{change::Target, objects::site::Settings};
 
 /// Which objects of a kind the engine watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

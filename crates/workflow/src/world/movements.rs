@@ -11,7 +11,7 @@ use super::{
     children::{Children, if_owned_by},
     object_key, take_profile, workflow_of,
 };
-use crate::{names::directive_object_name, view::Copies};
+use crate::{names::directive_object_name, objects::view::Copies};
 
 impl World {
     /// Returns the objects of a directive's copies.

@@ -17,10 +17,12 @@ use kube::{Resource, ResourceExt};
 
 use super::{World, groups::label_of, object_key};
 use crate::{
-    instance::{self, InstanceView, NamedStorage, is_exclusive, is_in_prerun},
     names::{GO_FINALIZER, instance_object_name, persistent_key},
-    plan::mounts::is_unmounted,
-    view::Group,
+    objects::{
+        instance::{self, InstanceView, NamedStorage, is_exclusive, is_in_prerun},
+        mount::is_unmounted,
+        view::Group,
+    },
 };
 
 /// Workflows that name a persistent storage in any directive, by persistent storage.

@@ -11,7 +11,7 @@ use controller::{Change, Store};
 use kube::ResourceExt;
 
 use super::{Key, Wake, WatchedKind, World, object_key, set_or_remove, take_profile};
-use crate::{names::persistent_key, profile::ruleset, sessions::SessionChange};
+use crate::{names::persistent_key, objects::sessions::SessionChange, profile::ruleset};
 
 impl WatchedKind for NnfStorageProfile {
     fn store(world: &mut World) -> &mut Store<Self> {

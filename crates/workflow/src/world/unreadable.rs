@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 
 use super::{Key, Wake, World, object_key, persistent::persistent_of_metadata};
-use crate::instance::is_made;
+use crate::objects::instance::is_made;
 
 impl World {
     /// Records which workflows and Servers cannot be read.

@@ -10,8 +10,8 @@ use controller::{Change, Store};
 
 use super::{Key, Wake, WatchedKind, World, object_key, wake_workflow};
 use crate::{
-    mgts::EXTERNAL_NAMESPACE,
     names::{directive_object_name, is_ours, persistent_key},
+    objects::mgts::EXTERNAL_NAMESPACE,
 };
 
 impl WatchedKind for Workflow {

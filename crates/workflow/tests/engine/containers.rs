@@ -1,11 +1,9 @@
 //! Containers beside a job's storage. The tests write what the Job controller and kubelets were observed to write.
 
-mod ends;
 mod global_lustre;
 pub(crate) mod mpi;
 pub(crate) mod on_rabbits;
 mod packages;
-mod ports;
 mod raw;
 mod refused;
 
@@ -83,16 +81,6 @@ impl Site {
         jobs.map(|(_, job)| job["spec"]["activeDeadlineSeconds"].clone()).collect()
     }
 
-    /// Returns the nodes with a ClientMount whose desired state is mounted.
-    fn mounted_on(&self) -> Vec<&str> {
-        let mounts = self.objects.iter().filter(|(at, _)| at.0 == "ClientMount");
-        let mounts = mounts.filter(|(_, mount)| {
-            mount["spec"]["desiredState"] == "mounted"
-                && mount["metadata"]["deletionTimestamp"].is_null()
-        });
-        mounts.map(|(at, _)| at.1.as_str()).collect()
-    }
-
     pub(crate) fn message(&self, name: &str) -> String {
         self.status_of(name).3
     }
@@ -113,34 +101,6 @@ pub(crate) fn failed(reason: &str) -> Value {
     json!({"failed": 3, "ready": 0, "conditions": [
         {"type": "FailureTarget", "status": "True", "reason": reason},
         {"type": "Failed", "status": "True", "reason": reason}]})
-}
-
-#[test]
-fn a_disabled_rabbit_gets_no_containers_of_jobs_without_storage_there() {
-    let state = |site: &mut Site, rabbit: &str, to: &str| {
-        site.edit("Storage", "default", rabbit, |object| object["spec"]["state"] = json!(to));
-        site.settle();
-    };
-    for is_mpi in [false, true] {
-        let mut site = site();
-        if is_mpi {
-            mpi::with_profile(&mut site);
-        }
-        state(&mut site, "s", "Disabled");
-        site.bring_towards("w", &lines("lustre"), "PreRun");
-        let (_, _, status, message) = site.status_of("w");
-        assert_eq!(status, "TransientCondition", "{message}");
-        assert!(message.contains("s is disabled by an administrator"), "{message}");
-        assert!(site.names("Job").is_empty());
-        state(&mut site, "s", "Enabled");
-        assert_eq!(site.names("Job").len(), 2, "{}", site.message("w"));
-        // Containers that exist stay when their rabbit is disabled.
-        for rabbit in ["r", "s"] {
-            state(&mut site, rabbit, "Disabled");
-        }
-        assert!(site.message("w").contains("containers on r, s"), "{}", site.message("w"));
-        site.remove("w");
-    }
 }
 
 #[test]
@@ -170,79 +130,6 @@ fn containers_run_beside_gfs2_lustre_and_raw() {
         assert!(site.names("Job").is_empty() && site.names("Service").is_empty());
         site.remove("w");
     }
-}
-
-/// The plan of the PersistentStorageInstance mounts the storage on rabbits for the containers, and unmounts it there
-/// once the containers have ended.
-#[test]
-fn containers_keep_persistent_storage_mounted_on_their_rabbits() {
-    for kind in ["gfs2", "lustre", "raw"] {
-        let mut site = site();
-        site.keep(kind, "kept", &["c1", "c2", "d1"]);
-        let lines = ["#DW persistentdw name=kept", BESIDE_KEPT].map(str::to_owned);
-        site.bring_towards("w", &lines, "PreRun");
-        assert_eq!(site.names("Job").len(), 2, "{kind}: {}", site.message("w"));
-        let env =
-            &site.get("Job", "default", "w-s")["spec"]["template"]["spec"]["containers"][0]["env"];
-        let path = env
-            .as_array()
-            .unwrap()
-            .iter()
-            .find(|variable| variable["name"] == "DW_PERSISTENT_kept");
-        assert_eq!(
-            path.unwrap()["value"],
-            site.workflow("w")["status"]["env"]["DW_PERSISTENT_kept"]
-        );
-        site.set_all_job_status(&running());
-        assert!(site.is_ready("w", "PreRun"), "{kind}: {:?}", site.status_of("w"));
-        site.request_state("w", "PostRun");
-        site.settle();
-        assert_eq!(site.mounted_on(), ["r", "s"], "{kind}: the containers run");
-        site.set_all_job_status(&complete());
-        assert!(site.is_ready("w", "PostRun"), "{kind}: {:?}", site.status_of("w"));
-        assert!(site.mounted_on().is_empty(), "{kind}");
-        for state in ["DataOut", "Teardown"] {
-            site.request_state("w", state);
-            site.settle();
-            assert!(site.is_ready("w", state), "{kind}: {:?}", site.status_of("w"));
-        }
-        site.delete(&at("Workflow", "default", "w"));
-        site.end("kept");
-    }
-}
-
-/// The job does not wait for these containers, so their storage stays mounted until Teardown ends them.
-#[test]
-fn containers_without_end_deadline_keep_persistent_storage_mounted_until_teardown() {
-    let mut site = site();
-    site.edit("NnfContainerProfile", "nnf-system", "app", |object| {
-        object["data"]["postRunTimeoutSeconds"] = json!(0);
-    });
-    site.keep("gfs2", "kept", &["c1", "c2", "d1"]);
-    let lines = ["#DW persistentdw name=kept", BESIDE_KEPT].map(str::to_owned);
-    site.bring_towards("w", &lines, "PreRun");
-    site.set_all_job_status(&running());
-    for state in ["PostRun", "DataOut"] {
-        site.request_state("w", state);
-        site.settle();
-        assert!(site.is_ready("w", state), "{:?}", site.status_of("w"));
-        assert_eq!(site.mounted_on(), ["r", "s"], "{state}");
-    }
-    site.request_state("w", "Teardown");
-    site.settle();
-    assert!(site.is_ready("w", "Teardown"), "{:?}", site.status_of("w"));
-    site.delete(&at("Workflow", "default", "w"));
-    site.end("kept");
-}
-
-#[test]
-fn a_container_with_persistent_xfs_is_refused() {
-    let mut site = site();
-    site.keep("xfs", "kept", &["c1"]);
-    site.create("w", &["#DW persistentdw name=kept", BESIDE_KEPT].map(str::to_owned));
-    site.settle();
-    let message = site.message("w");
-    assert!(message.contains("unsupported container filesystem xfs"), "{message}");
 }
 
 #[test]
@@ -283,41 +170,6 @@ fn computes_and_containers_get_the_same_paths_and_ports() {
 }
 
 #[test]
-fn no_container_starts_before_its_rabbit_has_mounted_all_storage() {
-    let mut site = site();
-    site.bring_towards("w", &lines("gfs2"), "DataIn");
-    site.agents_sleep = true;
-    site.request_state("w", "PreRun");
-    site.settle();
-    assert!(site.names("Job").is_empty());
-    site.agents_sleep = false;
-    site.settle();
-    assert_eq!(site.names("Job").len(), 2);
-}
-
-#[test]
-fn the_start_deadline_is_removed_when_all_containers_are_ready_and_postrun_sets_the_end_deadline() {
-    let mut site = site();
-    site.bring_towards("w", &lines("gfs2"), "PreRun");
-    assert_eq!(site.deadlines(), [json!(60), json!(60)]);
-    site.edit("Job", "default", "w-r", |job| job["status"] = running());
-    site.settle();
-    assert_eq!(site.deadlines(), [json!(60), json!(60)], "w-s is not ready yet");
-    assert!(site.message("w").contains("containers on s"), "{}", site.message("w"));
-    site.set_all_job_status(&running());
-    assert_eq!(site.deadlines(), [Value::Null, Value::Null]);
-    site.request_state("w", "PostRun");
-    site.settle();
-    for deadline in site.deadlines() {
-        let seconds = deadline.as_i64().unwrap();
-        assert!(
-            seconds > 90,
-            "the deadline counts from the start of the Job, not from PostRun: {seconds}"
-        );
-    }
-}
-
-#[test]
 fn an_engine_stopped_after_any_change_continues_with_containers() {
     for (seed, kind) in [(0, "gfs2"), (1, "gfs2"), (2, "gfs2"), (3, "raw"), (4, "raw")] {
         let mut random = fastrand::Rng::with_seed(seed);
@@ -345,4 +197,13 @@ fn an_engine_stopped_after_any_change_continues_with_containers() {
         site.settle_with(cut);
         site.assert_clean();
     }
+}
+
+#[test]
+fn a_workflow_deleted_while_its_containers_run_leaves_nothing() {
+    let mut site = site();
+    site.bring_towards("w", &lines("gfs2"), "PreRun");
+    site.set_all_job_status(&running());
+    site.remove("w");
+    assert!(site.names("Job").is_empty());
 }

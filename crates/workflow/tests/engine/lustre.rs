@@ -5,16 +5,11 @@ mod faults;
 mod lives;
 mod names;
 mod persistent;
-mod placement;
-mod pools;
 mod samples;
 
 use serde_json::{Value, json};
 
-use crate::{
-    job::GIB,
-    site::{Site, at},
-};
+use crate::{job::GIB, site::Site};
 
 pub(crate) const LUSTRE: &str = "#DW jobdw type=lustre capacity=20GB name=lus";
 
@@ -149,10 +144,5 @@ impl Site {
         self.edit("Servers", "default", &format!("{name}-0"), |object| {
             object["spec"]["allocationSets"] = json!(sets);
         });
-    }
-
-    fn remove_mgt(&mut self, namespace: &str, name: &str) {
-        self.delete(&at("NnfLustreMGT", namespace, name));
-        self.settle();
     }
 }

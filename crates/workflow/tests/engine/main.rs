@@ -4,7 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod claims;
-mod computes;
+mod client_writes;
 mod conflicts;
 mod containers;
 mod copies;
@@ -17,13 +17,11 @@ mod lustre;
 mod matrix;
 mod persistent;
 mod placement;
-mod refusals;
+
 mod rehearsals;
 mod rules;
 mod samples;
 mod scale;
 mod site;
 mod stored;
-mod switch;
-mod unreadable;
 mod volumes;

@@ -57,7 +57,7 @@ const ROWS: [(&str, Row); 64] = [
     (
         "5 Lustre external",
         Elsewhere(&[(
-            "lustre/lives.rs",
+            "../../src/plan/tests/lustre.rs",
             "computes_that_no_rabbit_serves_mount_lustre_and_unknown_computes_fail",
         )]),
     ),
@@ -71,8 +71,8 @@ const ROWS: [(&str, Row); 64] = [
                 "a_compute_is_fenced_and_unfenced_but_not_while_the_api_is_away",
             ),
             (
-                "faults.rs",
-                "teardown_waits_for_a_silent_compute_until_evidence_shows_that_the_compute_is_down",
+                "../../src/plan/tests/unmount.rs",
+                "a_silent_compute_keeps_its_access_until_evidence_shows_that_it_is_down",
             ),
         ]),
     ),
@@ -118,17 +118,23 @@ const ROWS: [(&str, Row); 64] = [
     (
         "18 PreRun timeout on MPI",
         Elsewhere(&[(
-            "containers/mpi.rs",
-            "prerun_fails_with_the_names_of_workers_that_do_not_answer",
+            "../../src/plan/tests/mpi.rs",
+            "prerun_fails_with_the_workers_that_do_not_start_or_answer",
         )]),
     ),
     (
         "19 PostRun timeout on MPI",
-        Elsewhere(&[("containers/mpi/ends.rs", "postrun_fails_if_the_launcher_does_not_end")]),
+        Elsewhere(&[(
+            "../../src/plan/tests/mpi.rs",
+            "postrun_waits_for_the_launcher_and_fails_with_it",
+        )]),
     ),
     (
         "20 non-zero exit on MPI",
-        Elsewhere(&[("containers/mpi/ends.rs", "postrun_fails_with_a_failed_launcher")]),
+        Elsewhere(&[(
+            "../../src/plan/tests/mpi.rs",
+            "postrun_waits_for_the_launcher_and_fails_with_it",
+        )]),
     ),
     ("21 GFS2 with containers", Elsewhere(&[BESIDE])),
     (
@@ -141,18 +147,21 @@ const ROWS: [(&str, Row); 64] = [
     (
         "23 PreRun timeout on non-MPI",
         Elsewhere(&[(
-            "containers/ends.rs",
+            "../../src/plan/tests/ends.rs",
             "prerun_shows_why_a_container_waits_and_fails_at_the_start_deadline",
         )]),
     ),
     (
         "24 PostRun timeout on non-MPI",
-        Elsewhere(&[("containers/ends.rs", "postrun_fails_at_the_end_deadline")]),
+        Elsewhere(&[(
+            "../../src/plan/tests/ends.rs",
+            "postrun_waits_for_the_end_of_all_containers_and_fails_at_the_end_deadline",
+        )]),
     ),
     (
         "25 non-zero exit on non-MPI",
         Elsewhere(&[(
-            "containers/ends.rs",
+            "../../src/plan/tests/ends.rs",
             "postrun_fails_with_the_termination_message_of_a_failed_container",
         )]),
     ),
@@ -181,8 +190,8 @@ const ROWS: [(&str, Row); 64] = [
     (
         "30 Lustre with MGS pool",
         Elsewhere(&[(
-            "lustre/persistent.rs",
-            "a_management_target_joins_its_pool_when_complete_and_stays_while_in_use",
+            "../../src/plan/tests/pools.rs",
+            "a_management_target_joins_its_pool_when_it_is_complete",
         )]),
     ),
     ("states: jobdw raw, xfs, gfs2, one set each", Lives(&[XFS, GFS2, RAW])),
@@ -196,8 +205,8 @@ const ROWS: [(&str, Row); 64] = [
     (
         "states: create_persistent raw, xfs, gfs2; its storage stays after Teardown",
         Elsewhere(&[(
-            "persistent.rs",
-            "persistent_storage_outlives_its_workflow_until_it_is_destroyed",
+            "../../src/plan/tests/persistent.rs",
+            "proposal_creates_the_storage_for_its_workflow_and_setup_gives_it_to_its_user",
         )]),
     ),
     (
@@ -219,7 +228,10 @@ const ROWS: [(&str, Row); 64] = [
         "states: persistentdw says where computes may be and asks for no storage",
         Elsewhere(&[
             ("persistent.rs", "objects_of_persistent_storage_have_the_shape_of_the_go_controllers"),
-            ("lustre/persistent.rs", "computes_must_reach_persistent_lustre_by_the_network"),
+            (
+                "../../src/plan/tests/lustre.rs",
+                "computes_must_reach_persistent_lustre_by_the_network",
+            ),
         ]),
     ),
     (
@@ -229,8 +241,8 @@ const ROWS: [(&str, Row); 64] = [
     (
         "states: destroy_persistent",
         Elsewhere(&[(
-            "persistent/shared.rs",
-            "destroying_storage_in_use_is_refused_and_the_message_names_its_users",
+            "../../src/plan/tests/persistent.rs",
+            "storage_in_use_is_not_destroyed_and_the_message_names_its_users",
         )]),
     ),
     ("states: no directives", Lives(&[])),
@@ -247,8 +259,8 @@ const ROWS: [(&str, Row); 64] = [
     (
         "PostRun: failed data movement",
         Elsewhere(&[(
-            "copies.rs",
-            "a_failed_movement_fails_data_out_once_all_movements_have_ended_and_keeps_the_storage",
+            "../../src/plan/tests/copies.rs",
+            "a_failed_movement_fails_its_state_once_all_movements_have_ended_and_keeps_the_storage",
         )]),
     ),
     ("containers: on the rabbits of the job's computes", Elsewhere(&[BESIDE])),
@@ -293,7 +305,7 @@ const ROWS: [(&str, Row); 64] = [
     (
         "Proposal: none or several default profiles, for storage and copies",
         Elsewhere(&[
-            ("refusals.rs", "a_site_without_a_default_profile_is_reported"),
+            ("../../src/plan/tests/proposal.rs", "a_site_without_a_default_profile_is_reported"),
             (CHECKS, "a_missing_profile_is_refused_and_so_are_no_default_and_two_defaults"),
         ]),
     ),
@@ -301,25 +313,31 @@ const ROWS: [(&str, Row); 64] = [
         "Proposal: containers' users, storages and file systems",
         Elsewhere(&[
             (CHECKS, "a_container_that_contradicts_its_profile_is_refused"),
-            ("containers/refused.rs", "a_directive_that_its_profile_does_not_admit_is_refused"),
-            ("containers/refused.rs", "an_unsupported_profile_is_refused"),
             (
-                "containers/global_lustre.rs",
-                "a_wrong_path_or_a_missing_access_mode_fails_with_the_remedy",
+                "../../src/plan/tests/container_refusals.rs",
+                "an_argument_that_the_profile_does_not_admit_is_refused",
+            ),
+            ("../../src/plan/tests/container_refusals.rs", "an_unsupported_profile_is_refused"),
+            (
+                "../../src/plan/tests/container_refusals.rs",
+                "a_wrong_path_or_access_mode_of_a_global_lustre_is_refused_with_the_remedy",
             ),
         ]),
     ),
     (
         "Proposal: persistent storage of another user, and ignore-uid",
         Elsewhere(&[(
-            "persistent/shared.rs",
-            "other_users_may_use_persistent_storage_only_with_ignore_uid",
+            "../../src/plan/tests/persistent.rs",
+            "other_users_may_use_but_not_destroy_storage_with_ignore_uid",
         )]),
     ),
     (
         "Proposal: a name that is taken",
         Elsewhere(&[
-            ("persistent/shared.rs", "a_taken_name_is_refused_and_the_message_names_the_owner"),
+            (
+                "../../src/plan/tests/persistent.rs",
+                "a_taken_name_is_refused_and_the_message_names_the_owner",
+            ),
             (
                 "persistent/shared.rs",
                 "exactly_one_of_two_workflows_that_take_a_name_at_once_gets_it",
@@ -336,38 +354,44 @@ const ROWS: [(&str, Row); 64] = [
     (
         "Servers: too small, wrong label, doubled set, unknown storage, single server, total, small pieces",
         Elsewhere(&[
-            ("refusals.rs", "a_placement_that_does_not_fit_the_breakdown_fails"),
-            ("lustre/placement.rs", "lustre_sets_that_do_not_fit_the_breakdown_fail"),
+            ("../../src/plan/tests/setup.rs", "servers_that_do_not_fit_the_breakdown_are_refused"),
+            ("../../src/plan/tests/lustre.rs", "sets_that_do_not_fit_the_breakdown_are_refused"),
         ]),
     ),
     (
         "Servers: labels, colocation, counts, capacity and health, which those controllers do not check",
         Elsewhere(&[
-            ("refusals.rs", "a_placement_on_a_rabbit_without_the_profiles_label_fails"),
+            ("../../src/plan/tests/setup.rs", "a_rabbit_without_the_profiles_label_is_refused"),
+            ("../../src/plan/tests/lustre.rs", "sets_that_do_not_fit_the_breakdown_are_refused"),
+            ("../../src/plan/tests/setup.rs", "counts_in_servers_are_fixed_once_storage_is_made"),
             (
-                "lustre/names.rs",
-                "an_exclusive_mdt_is_placed_alone_and_refused_beside_other_targets",
+                "../../src/plan/tests/setup.rs",
+                "a_request_beyond_a_rabbits_total_capacity_fails_at_once",
             ),
-            ("refusals.rs", "allocation_counts_are_bounded_and_fixed_once_storage_is_made"),
-            ("placement.rs", "a_request_beyond_a_rabbits_total_capacity_fails_at_once"),
-            ("placement.rs", "setup_waits_while_a_rabbit_is_disabled"),
+            ("../../src/plan/tests/setup.rs", "setup_waits_while_a_rabbit_is_disabled"),
         ]),
     ),
     (
         "ports: reuse after cooldown, too few and recovery",
         Elsewhere(&[
-            ("containers/ports.rs", "two_workflows_on_one_rabbit_get_different_ports"),
-            ("containers/ports.rs", "a_workflow_waits_until_a_port_has_cooled_down"),
-            ("containers/ports.rs", "a_site_without_valid_ports_is_reported"),
+            ("../../src/plan/tests/containers.rs", "workflows_on_one_rabbit_get_different_ports"),
+            ("../../src/plan/tests/containers.rs", "a_workflow_waits_until_a_port_has_cooled_down"),
+            ("../../src/plan/tests/containers.rs", "a_site_without_valid_ports_is_reported"),
         ]),
     ),
     (
         "webhook: created in Proposal, no state, no hurry, no skipping, none after Teardown",
-        Elsewhere(&[("refusals.rs", "admission_checks_the_order_of_states")]),
+        Elsewhere(&[(
+            "../../src/admit/tests.rs",
+            "states_follow_their_order_and_fields_of_the_job_are_immutable",
+        )]),
     ),
     (
         "webhook: entries of drivers",
-        Elsewhere(&[("refusals.rs", "admission_protects_driver_entries_and_teardown")]),
+        Elsewhere(&[(
+            "../../src/admit/tests.rs",
+            "driver_entries_change_only_in_their_state_and_none_is_added_or_removed",
+        )]),
     ),
 ];
 

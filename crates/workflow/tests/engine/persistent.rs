@@ -3,14 +3,12 @@
 mod shared;
 mod transaction;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::{
     job::{GIB, STATES},
     site::{Site, at},
 };
-
-const COMPUTES: [&str; 3] = ["c1", "c2", "c3"];
 
 fn create(kind: &str, name: &str) -> Vec<String> {
     vec![format!("#DW create_persistent type={kind} capacity=1GiB name={name}")]
@@ -59,60 +57,6 @@ impl Site {
             self.settle();
         }
     }
-}
-
-#[test]
-fn persistent_storage_outlives_its_workflow_until_it_is_destroyed() {
-    for kind in ["xfs", "raw", "gfs2"] {
-        let mut site = Site::new(3, 100 * GIB);
-        site.keep(kind, "kept", &COMPUTES);
-        let instance = site.instance("kept");
-        assert_eq!(instance["status"]["state"], "Active", "{instance:#}");
-        assert_eq!(instance["metadata"]["ownerReferences"], Value::Null);
-        assert_eq!(site.names("NnfNodeStorage"), [format!("r/default-kept-{kind}-0")]);
-        assert_eq!(site.names("Servers"), ["default/kept"]);
-        assert_eq!(site.names("ClientMount").len() + site.names("DirectiveBreakdown").len(), 0);
-        site.end("kept");
-    }
-}
-
-#[test]
-fn a_job_gets_the_path_by_variables_and_is_a_consumer_until_teardown() {
-    let mut site = Site::new(3, 100 * GIB);
-    site.keep("raw", "my-data", &["c1", "c2"]);
-    site.bring("use", &uses("my-data"), "Setup", &["c2", "c1"]);
-    assert_eq!(site.consumers("my-data"), ["use-0"]);
-    site.go("use", "PreRun");
-    let workflow = site.workflow("use").clone();
-    let path = format!("/mnt/nnf/{}-0", workflow["metadata"]["uid"].as_str().unwrap());
-    let env = &workflow["status"]["env"];
-    assert_eq!(env["DW_PERSISTENT_my_data"], path, "{env:#}");
-    assert_eq!(env["DW_PERSISTENTS"], format!("my-data:{path}"));
-    let first =
-        site.get("ClientMount", "c2", "default-use-0-computes")["spec"]["mounts"][0].clone();
-    assert_eq!(first["mountPath"], path);
-    assert_eq!(
-        first["device"]["deviceReference"]["data"],
-        Value::Null,
-        "the first compute has the first allocation"
-    );
-    let tree = &site.get("ClientMount", "r", "default-use-0-servers")["spec"]["mounts"];
-    let link = |index: usize| (tree[index]["mountPath"].clone(), tree[index]["compute"].clone());
-    assert_eq!(link(0), (json!(format!("{path}/node-0")), json!("c2")));
-    assert_eq!(link(1), (json!(format!("{path}/node-1")), json!("c1")));
-    site.go("use", "PostRun");
-    assert_eq!(
-        site.get("NnfNodeBlockStorage", "r", "default-my-data-raw-0")["spec"]["allocations"][0]["access"],
-        json!(["r"])
-    );
-    assert_eq!(site.consumers("my-data"), ["use-0"]);
-    site.go("use", "Teardown");
-    assert!(site.is_ready("use", "Teardown"), "{:?}", site.status_of("use"));
-    assert_eq!(site.consumers("my-data"), Vec::<&str>::new());
-    assert_eq!(site.names("ClientMount"), Vec::<String>::new());
-    site.delete(&at("Workflow", "default", "use"));
-    site.settle();
-    site.end("my-data");
 }
 
 #[test]
@@ -165,27 +109,6 @@ fn objects_of_persistent_storage_have_the_shape_of_the_go_controllers() {
         }
         assert_eq!(ours, recorded["status"], "{kind}");
     }
-}
-
-#[test]
-fn bytes_of_persistent_storage_are_not_free_for_jobs() {
-    let mut site = Site::new(2, 3 * GIB);
-    site.keep("xfs", "kept", &["c1"]);
-    site.request_setup(
-        "w",
-        &["#DW jobdw type=xfs capacity=1GiB name=scratch".to_owned()],
-        &["c1", "c2"],
-    );
-    let (_, _, status, message) = site.status_of("w");
-    assert_eq!(status, "DriverWait", "{message}");
-    assert!(message.contains("pending capacity on r: "), "{message}");
-    site.bring("end", &destroy("kept"), "Teardown", &[]);
-    assert!(site.is_ready("w", "Setup"), "{:?}", site.status_of("w"));
-    for name in ["w", "end"] {
-        site.delete(&at("Workflow", "default", name));
-    }
-    site.settle();
-    site.assert_clean();
 }
 
 #[test]

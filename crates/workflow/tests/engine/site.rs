@@ -439,12 +439,6 @@ impl Site {
         self.version += seconds;
     }
 
-    /// Returns true if the engine plans for a workflow again soon without an event.
-    pub(crate) fn replans_soon(&self, name: &str) -> bool {
-        let key = Key::Workflow(("default".to_owned(), name.to_owned()));
-        plan_key(&self.world(), &key, self.now()).replan_soon
-    }
-
     /// Returns when the engine plans for a workflow again without an event.
     pub(crate) fn replan_time(&self, name: &str) -> Option<Timestamp> {
         let key = Key::Workflow(("default".to_owned(), name.to_owned()));

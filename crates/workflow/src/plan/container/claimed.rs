@@ -19,9 +19,9 @@ use kube::{Resource, ResourceExt};
 use crate::{
     change::{Change, ClaimRef},
     names::{add_directive_labels, directive_object_name, owned_metadata},
+    objects::view::{Containers as Objects, View},
     plan::copies,
     progress::{Outcome, Progress},
-    view::{Containers as Objects, View},
 };
 
 /// A run fails after this many claims if none of the claiming coordinators has started its containers.

@@ -12,16 +12,18 @@ use super::{
     by_holder,
     ended::with_reason,
     mpi,
-    part::{Part, all_parts},
     propose::{check_content, check_site},
     run::{Parts, no_podhelper_for_copy},
 };
 use crate::{
     change::Change,
     names::service_name,
+    objects::{
+        part::{Part, all_parts},
+        view::View,
+    },
     plan::copies::CopyRun,
     progress::{Outcome, Progress, some_of, user_error},
-    view::View,
 };
 
 /// The state of a copy's containers.

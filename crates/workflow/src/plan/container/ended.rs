@@ -4,15 +4,14 @@ use api::{NnfContainerProfileData, ResourceError};
 use containers::{objects, outcome::State};
 use k8s_openapi::jiff::Timestamp;
 
-use super::{
-    mpi,
-    part::{Part, all_parts},
-    suspend::stay_suspended,
-};
+use super::{mpi, suspend::stay_suspended};
 use crate::{
+    objects::{
+        part::{Part, all_parts},
+        view::{Containers as Objects, View},
+    },
     progress::{Progress, internal_error, some_of, transient_error, user_error},
     report::is_completed,
-    view::{Containers as Objects, View},
 };
 
 pub(super) fn wait_for_all(view: &View<'_>, index: usize, now: Timestamp) -> Progress {

@@ -14,11 +14,9 @@ use directive::Container;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use super::{
-    Part, all_parts, create_network,
+    create_network,
     ended::{failure_text, wait_for_end},
-    packages,
-    part::of_host,
-    ports,
+    packages, ports,
     run::Parts,
     storages,
     suspend::{is_suspended, remove_suspended, stay_suspended, suspend},
@@ -27,9 +25,12 @@ use super::{
 use crate::{
     change::Change,
     names::service_name,
+    objects::{
+        part::{Part, all_parts, of_host},
+        view::{Containers as Objects, View},
+    },
     progress::{Outcome, Progress, internal_error, user_error},
     report::{is_completed, is_failed},
-    view::{Containers as Objects, View},
 };
 
 /// Creates the workers once their storage is mounted, and the launcher once all workers are ready.

@@ -11,8 +11,8 @@ use k8s_openapi::jiff::Timestamp;
 use super::{Part, run::Parts, wait_until_ready};
 use crate::{
     change::Change,
+    objects::view::Containers as Objects,
     progress::{Progress, some_of},
-    view::Containers as Objects,
 };
 
 /// Makes all rabbits of the run fetch the job packages, and waits until every rabbit has all of them.

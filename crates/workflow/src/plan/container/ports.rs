@@ -20,10 +20,9 @@ use super::run::Parts;
 use crate::{
     change::Change,
     names::{is_copy, reference},
+    objects::{site::Site, view::View},
     plan::copies,
     progress::{Outcome, Progress, user_error},
-    site::Site,
-    view::View,
 };
 
 /// The ports of a run, and the progress of recording them.

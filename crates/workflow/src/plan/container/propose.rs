@@ -8,9 +8,8 @@ use super::{run, storages};
 use crate::{
     change::Change,
     names::{add_directive_labels, directive_object_name, owned_metadata},
+    objects::{site::Containers, view::View},
     progress::{Progress, user_error},
-    site::Containers,
-    view::View,
 };
 
 /// Checks the profile against this site and this workflow, and pins it.

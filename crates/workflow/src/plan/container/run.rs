@@ -15,9 +15,9 @@ use super::storages;
 use crate::{
     change::Change,
     names::{add_directive_labels, directive_object_name, is_copy, owned_metadata, service_name},
+    objects::view::View,
     plan::copies::CopyRun,
     progress::{internal_error, user_error, wlm_error},
-    view::View,
 };
 
 /// The input from which a run's objects are created.

@@ -11,15 +11,15 @@ use controller::ObjectKey;
 use directive::{Command, Container, FileSystem, StorageArgument, Variable};
 use kube::ResourceExt;
 
-use super::part::{self, Part};
 use crate::{
-    plan::{
+    objects::{
         allocation::slot,
-        checks, global_lustre,
-        mounts::{self, is_mounted},
+        mount::{is_mounted, mount_path},
+        part::{Part, all_parts},
+        view::{Containers, Group, View},
     },
+    plan::{checks, global_lustre},
     progress::{Progress, some_of},
-    view::{Containers, Group, View},
 };
 
 /// Checks that containers can use the global Lustre file systems that they name.
@@ -46,7 +46,7 @@ pub(super) fn paths(
             return global_lustre::storage_path(view, profile, argument).ok();
         }
         let (index, file_system) = find_storage(view, argument)?;
-        let path = mounts::mount_path(view, index, file_system);
+        let path = mount_path(view, index, file_system);
         Some(StoragePath { variable: argument.key.clone(), path, source: StorageSource::Rabbit })
     };
     container.storages.iter().filter_map(path).collect()
@@ -91,7 +91,7 @@ pub(super) fn check_enabled(view: &View<'_>, existing: &Containers, run: &Run<'_
     let servers = view.directives.iter().filter_map(|directive| directive.storage.servers.as_ref());
     let sets = servers.flat_map(|servers| &servers.spec.allocation_sets);
     let storage = sets.flat_map(|set| &set.storage).map(|part| part.name.as_str());
-    let used: BTreeSet<&str> = storage.chain(part::all_parts(existing).map(Part::rabbit)).collect();
+    let used: BTreeSet<&str> = storage.chain(all_parts(existing).map(Part::rabbit)).collect();
     let mut new = run.rabbits().filter(|rabbit| !used.contains(rabbit));
     let enabled = new.try_for_each(|rabbit| {
         let storage = view.site.storages.get(rabbit);
@@ -170,8 +170,8 @@ fn containers_using<'a>(view: &'a View<'_>, index: usize) -> impl Iterator<Item 
 /// while objects of one of them exist.
 pub fn containers_may_use(view: &View<'_>, index: usize) -> bool {
     containers_using(view, index).any(|containers| {
-        let is_ended = part::all_parts(containers).all(|part| part.state().is_ended())
-            && !containers.has_unreadable;
+        let is_ended =
+            all_parts(containers).all(|part| part.state().is_ended()) && !containers.has_unreadable;
         !is_ended || view.state() == WorkflowState::Teardown && !containers.is_gone()
     })
 }

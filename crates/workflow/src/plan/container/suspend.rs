@@ -4,11 +4,13 @@
 use api::ResourceError;
 use kube::ResourceExt;
 
-use super::part::{Part, all_parts};
 use crate::{
     names::SUSPENDED,
+    objects::{
+        part::{Part, all_parts},
+        view::{Containers as Objects, View},
+    },
     progress::{Progress, user_error},
-    view::{Containers as Objects, View},
 };
 
 /// Returns true if the workflow's annotation suspends its containers.

@@ -7,7 +7,7 @@
 use containers::volumes;
 
 use super::run::Parts;
-use crate::{change::Change, progress::Progress, view::Containers as Objects};
+use crate::{change::Change, objects::view::Containers as Objects, progress::Progress};
 
 /// Creates the missing PersistentVolumes and PersistentVolumeClaims.
 pub(super) fn create(existing: &Objects, parts: &Parts<'_>) -> Progress {

@@ -2,21 +2,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::{Workflow, WorkflowState};
-use directive::{Command, FileSystem, Jobdw, location::Location};
+use api::WorkflowState;
+use directive::{Command, FileSystem, Jobdw};
 
-use super::{copy_of, mpi::resolve, places::Sides};
+use super::{mpi::resolve, places::Sides};
 use crate::{
     names::directive_object_name,
+    objects::{allocation::allocations, block::is_alone, copy::copy_of, view::View},
     plan::{
-        allocation::{allocations, assign},
+        assign::assign,
         lustre,
-        mounts::{MountMaker, MountProgress, allocations_by_rabbit, by_slot, is_alone},
+        mounts::{MountMaker, MountProgress, allocations_by_rabbit, by_slot},
         proposal::wait_for_servers,
-        setup::deleted_storage_error,
+        storage::deleted_storage_error,
     },
     progress::{Progress, some_of},
-    view::View,
 };
 
 /// Mounts a directive's storage on the rabbits that copy it in this state.
@@ -85,17 +85,5 @@ pub fn is_copied(view: &View<'_>, storage: usize, state: &WorkflowState) -> bool
         let copies = &view.directives[index].copies;
         let finished = copies.movements.values().filter(|movement| movement.is_finished());
         copies.has_unreadable || finished.count() < sides.places.len()
-    })
-}
-
-/// Returns true if a copy of this state names this persistent storage.
-pub fn names_persistent(workflow: &Workflow, name: &str, state: &WorkflowState) -> bool {
-    let is_named =
-        |side: &Location| matches!(side, Location::Persistent(inside) if inside.name == name);
-    let commands = workflow.spec.directives.iter().filter_map(|line| Command::read(line));
-    commands.into_iter().any(|command| {
-        copy_of(&command).is_some_and(|(copy, direction)| {
-            direction.state() == *state && (is_named(&copy.source) || is_named(&copy.destination))
-        })
     })
 }

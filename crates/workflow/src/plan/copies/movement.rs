@@ -11,13 +11,10 @@ use api::{
 };
 use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 
-use super::{
-    Direction,
-    places::{Other, Place, Sides},
-};
+use super::places::{Other, Place, Sides};
 use crate::{
     names::{directive_object_name, movement_labels, reference, service_name},
-    view::View,
+    objects::{copy::Direction, view::View},
 };
 
 /// Returns the movement that copies to or from an allocation.

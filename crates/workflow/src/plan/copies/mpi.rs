@@ -19,13 +19,16 @@ use directive::{Command, Copy, FileSystem, location::Location};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use super::{
-    Direction, copy_of, movement,
+    movement,
     places::{self, Other, Sides, find_storage},
 };
 use crate::{
+    objects::{
+        copy::{Direction, copy_of},
+        view::View,
+    },
     plan::container::{self, CopyState, advance_copy},
     progress::{Outcome, Progress},
-    view::View,
 };
 
 /// The containers of a copy.

@@ -7,18 +7,22 @@ use directive::{Command, Copy, FileSystem, Jobdw, location::Location};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::ResourceExt;
 
-use super::Direction;
 use crate::{
-    instance::as_jobdw,
     names::{OWNER_KIND, directive_object_name, instance_object_name, reference},
+    objects::{
+        allocation::{Allocation, Slot, allocations},
+        copy::Direction,
+        instance::as_jobdw,
+        mount::{is_mounted, mount_path},
+        view::View,
+    },
     plan::{
-        allocation::{Allocation, Slot, allocations, assign},
+        assign::assign,
         global_lustre,
-        mounts::{MountMaker, by_slot, is_mounted, mount_path},
+        mounts::{MountMaker, by_slot},
         proposal::wait_for_servers,
     },
     progress::{Outcome, user_error, wlm_error},
-    view::View,
 };
 
 /// Source and destination of a copy. One of them is storage on rabbits, which is copied allocation by allocation (the

@@ -7,8 +7,8 @@ use super::mpi;
 use crate::{
     change::Change,
     names::{add_directive_labels, directive_object_name, owned_metadata},
+    objects::view::View,
     progress::{Progress, user_error},
-    view::View,
 };
 
 /// Pins the profile of a copy.

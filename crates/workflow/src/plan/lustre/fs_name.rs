@@ -6,10 +6,12 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use super::mgt::made_with;
 use crate::{
     change::Change,
-    fs_names::{belongs_to_another, pass_over, taken_elsewhere},
-    mgts::{EXTERNAL_NAMESPACE, mgt_key},
     names::fs_name_holder,
-    plan::setup::{StorageMaker, name_node},
+    objects::{
+        fs_names::{belongs_to_another, pass_over, taken_elsewhere},
+        mgts::{EXTERNAL_NAMESPACE, mgt_key},
+    },
+    plan::storage::{StorageMaker, errors::name_node},
     progress::{Progress, internal_error},
 };
 

@@ -14,15 +14,15 @@ use kube::ResourceExt;
 use super::{fs_name::given_name, pool};
 use crate::{
     change::Change,
-    fs_names::{first_name, taken_elsewhere},
-    mgts::{EXTERNAL_NAMESPACE, mgt_key, normalize_nids},
     names::{fs_name_holder, storage_labels},
-    plan::{
+    objects::{
         allocation::mgs_rabbit,
-        setup::{StorageMaker, name_node},
+        fs_names::{first_name, taken_elsewhere},
+        mgts::{EXTERNAL_NAMESPACE, mgt_key, normalize_nids},
+        view::Group,
     },
+    plan::storage::{StorageMaker, errors::name_node},
     progress::{Progress, internal_error, transient_error, wlm_error},
-    view::Group,
 };
 
 /// Prefix of the name of a pool in `externalMgs`, which otherwise has addresses.

@@ -15,14 +15,13 @@ use super::mgt::{LustreSource, made_with};
 use crate::{
     change::Change,
     names::{OWNER_KIND, reference},
+    objects::{allocation::Allocation, view::View},
     plan::{
-        allocation::Allocation,
         container,
         mounts::{MountMaker, MountProgress},
-        setup,
+        storage,
     },
     progress::{Progress, wlm_error},
-    view::View,
 };
 
 /// Mounts the file system on all computes, on the rabbits that hold its object targets, and on the rabbits whose
@@ -42,7 +41,7 @@ pub fn mount_clients(
     let Some(source) = made_with(group) else {
         return Progress::wait("its targets");
     };
-    let storage = setup::progress(group, all);
+    let storage = storage::progress(group, all);
     let is_ready = storage == Progress::default();
     let maker = MountMaker { view, index, file_system: FileSystem::Lustre, group };
     let mount = || maker.mount_info(maker.path(), device(servers, &source), None);
@@ -85,7 +84,7 @@ pub fn mount_on_rabbits(
 ) -> Progress {
     let group = &view.directives[index].storage;
     let Some(source) = made_with(group) else { return Progress::wait("its targets") };
-    let storage = setup::progress(group, all);
+    let storage = storage::progress(group, all);
     let is_ready = storage == Progress::default();
     let maker = MountMaker { view, index, file_system: FileSystem::Lustre, group };
     let mount = || maker.mount_info(maker.path(), device(servers, &source), None);

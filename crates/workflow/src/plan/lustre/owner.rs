@@ -11,9 +11,10 @@ use kube::ResourceExt;
 use super::{mgt::LustreSource, mounts::device, targets::Target};
 use crate::{
     change::Change,
+    objects::mount::{is_mounted, says_unmounted},
     plan::{
-        mounts::{self, desire, is_mounted, says_unmounted},
-        setup::StorageMaker,
+        mounts::{self, desire},
+        storage::StorageMaker,
     },
     progress::{Progress, internal_error},
 };

@@ -9,7 +9,7 @@ use api::{
 };
 use controller::ObjectKey;
 use directive::{
-    breakdown::{Label, Strategy},
+    breakdown::Strategy,
     capacity::LUSTRE_LEAST,
     placement::{Served, Wanted, place},
 };
@@ -17,23 +17,16 @@ use kube::ResourceExt;
 
 use crate::{
     names::OWNER_KIND,
+    objects::{allocation::mgs_rabbit, view::View},
     plan::{
-        allocation::mgs_rabbit,
         checks,
         place::{to_servers_set, to_wanted},
     },
     progress::{Outcome, transient_error, wlm_error},
-    view::View,
 };
 
 /// `colocation` key of management targets: a kernel runs only one management server.
 const MGT_KEY: &str = "lustre-mgt";
-
-/// Returns true if sets with this label have Lustre targets.
-#[must_use]
-pub fn is_lustre(label: &str) -> bool {
-    matches!(Label::from_text(label), Some(Label::Mgt | Label::Mdt | Label::MgtMdt | Label::Ost))
-}
 
 /// Places all sets of a Lustre file system.
 ///

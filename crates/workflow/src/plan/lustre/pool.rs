@@ -13,9 +13,9 @@ use kube::ResourceExt;
 use crate::{
     change::Change,
     names::{STANDALONE_MGT, fs_name_holder},
-    plan::{checks, setup::StorageMaker},
+    objects::view::Group,
+    plan::{checks, storage::StorageMaker},
     progress::{Progress, transient_error},
-    view::Group,
 };
 
 /// Returns a member of a pool of persistent targets. The file system becomes a consumer of the member before it asks

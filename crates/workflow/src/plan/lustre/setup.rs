@@ -14,10 +14,8 @@ use super::{
 };
 use crate::{
     change::Change,
-    plan::{
-        allocation::Allocation,
-        setup::{self, StorageMaker, deleted_storage_error},
-    },
+    objects::allocation::Allocation,
+    plan::storage::{self, StorageMaker, deleted_storage_error},
     progress::Progress,
     report::is_completed,
 };
@@ -26,7 +24,8 @@ use crate::{
 pub fn make_file_system(maker: &StorageMaker<'_>, profile: &NnfStorageProfile) -> Progress {
     let targets = targets_of(maker.servers);
     let all: Vec<Allocation> = targets.iter().map(|target| target.allocation.clone()).collect();
-    let status = setup::servers_status::update(maker.group(), maker.servers, &all, maker.view.now);
+    let status =
+        storage::servers_status::update(maker.group(), maker.servers, &all, maker.view.now);
     make_all(maker, profile, &targets, &all).with(status)
 }
 
@@ -51,7 +50,7 @@ fn make_all(
         Ok(source) => source,
         Err(progress) => return progress.with(blocks),
     };
-    setup::progress(group, all)
+    storage::progress(group, all)
         .with(blocks)
         .with(create_next(maker, targets, &source))
         .then(|| finish_file_system(maker, profile, targets, &source))
@@ -86,7 +85,7 @@ fn create_next(maker: &StorageMaker<'_>, targets: &[Target], source: &LustreSour
             .iter()
             .filter(|target| !group.file_systems.contains_key(&object_key(&target.allocation)));
         changes.extend(missing.map(|target| Change::create(&new_target(maker, target, source))));
-        if !in_stage.iter().all(|target| setup::is_ready(group, &target.allocation)) {
+        if !in_stage.iter().all(|target| storage::is_ready(group, &target.allocation)) {
             break;
         }
     }

@@ -7,7 +7,7 @@ use api::{
     nnf_node_storage::{FileSystemType, LustreComponents, LustreTargetType},
 };
 
-use crate::plan::allocation::{Allocation, allocations};
+use crate::objects::allocation::{Allocation, allocations};
 
 /// Targets of one kind on one rabbit: one NnfNodeBlockStorage and one NnfNodeStorage.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,9 @@ use super::{
     pool,
     targets::{STAGES, Stage, is_lustre, stage_of},
 };
-use crate::{change::Change, plan::teardown::remove_allocation, progress::Progress, view::Group};
+use crate::{
+    change::Change, objects::view::Group, plan::teardown::remove_allocation, progress::Progress,
+};
 
 /// Returns true if a storage has Lustre targets or uses a management target, so that it must be
 /// removed in Lustre's order.

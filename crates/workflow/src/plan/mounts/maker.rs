@@ -15,14 +15,17 @@ use directive::FileSystem;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 
-use super::{desire, is_mounted, mount_path};
+use super::desire;
 use crate::{
     change::Change,
     names::{directive_object_name, mount_labels, reference},
-    plan::allocation::{Allocation, Slot, slot},
+    objects::{
+        allocation::{Allocation, Slot, slot},
+        mount::{is_mounted, mount_path},
+        site::IndexNames,
+        view::{Group, View},
+    },
     progress::{Progress, some_of},
-    site::IndexNames,
-    view::{Group, View},
 };
 
 /// The progress of mounts: the changes to make next, and the nodes whose mounts are not complete.

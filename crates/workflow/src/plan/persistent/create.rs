@@ -16,14 +16,16 @@ use kube::ResourceExt;
 
 use crate::{
     change::Change,
-    instance::{NamedStorage, is_being_destroyed, is_made, is_made_by, is_usable},
     names::{
         PERSISTENT_FINALIZER, STANDALONE_MGT, instance_object_name, owned_metadata,
         persistent_metadata,
     },
+    objects::{
+        instance::{NamedStorage, is_being_destroyed, is_made, is_made_by, is_usable},
+        view::View,
+    },
     plan::{proposal, setup},
     progress::{Outcome, Progress, user_error},
-    view::View,
 };
 
 /// Reserves the name, and creates the objects that the workload manager fills in.

@@ -8,10 +8,12 @@ use kube::ResourceExt;
 
 use crate::{
     change::Change,
-    instance::{consumers, is_being_destroyed, is_made, is_ours},
+    objects::{
+        instance::{consumers, is_being_destroyed, is_made, is_ours},
+        view::View,
+    },
     progress::{Progress, some_of, user_error},
     report::is_completed,
-    view::View,
 };
 
 /// Fails unless the workflow's user owns the storage and Warren made it.

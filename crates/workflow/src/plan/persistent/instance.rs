@@ -13,22 +13,24 @@ use kube::ResourceExt;
 
 use crate::{
     change::Change,
-    instance::{
-        InstanceView, as_jobdw, consumer, is_allowed, is_being_destroyed, is_entry_of,
-        is_exclusive, is_made, is_mount_of, is_ours, is_target, is_usable,
-    },
     names::{PERSISTENT_FINALIZER, instance_object_name, reference},
-    plan::{
-        Plan,
+    objects::{
         allocation::allocations,
-        container, copies,
+        block::nodes_with_access,
+        instance::{
+            InstanceView, as_jobdw, consumer, is_allowed, is_being_destroyed, is_entry_of,
+            is_exclusive, is_made, is_mount_of, is_ours, is_target, is_usable,
+        },
+        view::View,
+    },
+    plan::{
+        Plan, container, copies,
         mounts::{self, Slots},
         plan_orphan, proposal,
-        setup::deleted_storage_error,
+        storage::deleted_storage_error,
         teardown, without_finalizer,
     },
     progress::{Outcome, Progress, internal_error},
-    view::View,
 };
 
 /// Plans the changes for one persistent storage.
@@ -198,8 +200,7 @@ fn mount<'a>(
     // A node that had an XFS mounted before may still write to the XFS until the node has lost its access.
     let has_other = |block: &NnfNodeBlockStorage| {
         let rabbit = block.namespace().unwrap_or_default();
-        mounts::nodes_with_access(block)
-            .any(|node| *node != rabbit && !slots.contains_key(node.as_str()))
+        nodes_with_access(block).any(|node| *node != rabbit && !slots.contains_key(node.as_str()))
     };
     let is_clear =
         !is_exclusive(&view.object) || !view.storage.blocks.values().any(|block| has_other(block));

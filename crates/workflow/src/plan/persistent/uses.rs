@@ -13,14 +13,18 @@ use directive::{
 use kube::ResourceExt;
 
 use crate::{
-    instance::{
-        NamedStorage, as_jobdw, consumer, is_allowed, is_being_destroyed, is_exclusive, is_made,
-        is_mount_of, is_ours, is_target, is_usable,
-    },
     names::instance_object_name,
-    plan::{allocation::allocations, container, copies, mounts, proposal, setup, teardown},
+    objects::{
+        allocation::allocations,
+        block::{self, is_deleted},
+        instance::{
+            NamedStorage, as_jobdw, consumer, is_allowed, is_being_destroyed, is_exclusive,
+            is_made, is_mount_of, is_ours, is_target, is_usable,
+        },
+        view::{Group, View},
+    },
+    plan::{container, copies, mounts, proposal, storage, teardown},
     progress::{Outcome, Progress, user_error},
-    view::{Group, View},
 };
 
 /// Returns the progress of a workflow's use of persistent storage in a state.
@@ -58,7 +62,7 @@ pub(super) fn advance(
         WorkflowState::Proposal => propose(view, index, used, object),
         WorkflowState::Setup => require_consumer(view, index, object).then(|| {
             directive.storage.servers.as_ref().map_or_else(Progress::default, |servers| {
-                setup::progress(&directive.storage, &allocations(servers))
+                storage::progress(&directive.storage, &allocations(servers))
             })
         }),
         WorkflowState::PreRun => {
@@ -142,7 +146,7 @@ fn require_consumer(view: &View<'_>, index: usize, object: &PersistentStorageIns
             &(view.namespace(), instance_object_name(&object.name_any())),
         );
     };
-    setup::deleted_storage_error(&directive.storage, &allocations(servers))
+    storage::deleted_storage_error(&directive.storage, &allocations(servers))
         .map_or_else(Progress::default, Progress::failed)
 }
 
@@ -207,8 +211,8 @@ fn unmount(view: &View<'_>, index: usize, named: &NamedStorage) -> Progress {
     }
     let unmounts = mounts::unmount_all(view.site, &storage);
     // A block storage that is being deleted loses all access, whatever its access list says.
-    let blocks = || storage.blocks.values().filter(|block| !mounts::is_deleted(block));
-    let has_access = |node: &str| blocks().any(|block| mounts::has_access(block, node));
+    let blocks = || storage.blocks.values().filter(|block| !is_deleted(block));
+    let has_access = |node: &str| blocks().any(|block| block::has_access(block, node));
     let nodes = storage.mounts.values().map(|mount| mount.spec.node.as_str());
     let is_rabbit = |node: &str| storage.blocks.keys().any(|(rabbit, _)| rabbit == node);
     let mut nodes = nodes.filter(|node| !is_rabbit(node) && !view.site.is_down(node));

@@ -7,8 +7,8 @@ use controller::{Change, ObjectKey};
 use k8s_openapi::api::core::v1::ObjectReference;
 
 use crate::{
-    instance::{self, is_target},
     names::{OWNER_KIND, persistent_key},
+    objects::instance::{self, is_target},
     world::{Key, Wake, WatchedKind, World, object_key, set_or_remove, wake_workflow, workflow_of},
 };
 

@@ -11,10 +11,7 @@ use workflow::{
 };
 
 use super::{on_rabbits, profile};
-use crate::{
-    job::directive,
-    site::{Site, at},
-};
+use crate::{job::directive, site::Site};
 
 const CLAIM: &str = "polly-default-readwritemany-pvc";
 
@@ -113,42 +110,6 @@ fn agents_get_the_root_of_a_global_lustre() {
 }
 
 #[test]
-fn a_wrong_path_or_a_missing_access_mode_fails_with_the_remedy() {
-    type Edit = fn(&mut Site);
-    let propose = |edit: Edit, path: &str| {
-        let mut site = with_polly(super::site());
-        edit(&mut site);
-        site.create("w", &lines(path));
-        site.settle();
-        site.message("w")
-    };
-    let read_only: Edit = |site| {
-        site.edit("NnfContainerProfile", "nnf-system", "app", |profile| {
-            profile["data"]["storages"][2]["pvcMode"] = json!("ReadOnlyMany");
-        });
-    };
-    let gone: Edit = |site| site.delete(&at("LustreFileSystem", "lus", "polly"));
-    let cases: [(Edit, &str, &str); 4] = [
-        (
-            |_| {},
-            "/lus/pollyanna",
-            "no global Lustre is mounted there; write a path beneath /lus/polly",
-        ),
-        (|_| {}, "/home", "argument DW_GLOBAL_lus=/home: no global Lustre is mounted there"),
-        (gone, "/lus/polly", "no global Lustre is mounted there; the site has none"),
-        (
-            read_only,
-            "/lus/polly",
-            "argument DW_GLOBAL_lus=/lus/polly: LustreFileSystem lus/polly does not give the namespace default the mode ReadOnlyMany; ask the administrator to add it to spec.namespaces.default.modes",
-        ),
-    ];
-    for (edit, path, part) in cases {
-        let message = propose(edit, path);
-        assert!(message.contains(part), "{part}: {message}");
-    }
-}
-
-#[test]
 fn a_path_selects_the_lustre_with_the_longest_root_and_then_one_that_gives_pods_the_access_mode() {
     let mut site = with_polly(super::site());
     site.put(polly("outer", "/lus", "ReadWriteMany"));
@@ -159,25 +120,6 @@ fn a_path_selects_the_lustre_with_the_longest_root_and_then_one_that_gives_pods_
     assert_eq!(storage_of(pod).0[1]["persistentVolumeClaim"], json!({"claimName": CLAIM}));
 }
 
-/// An engine that is upgraded without the new ClusterRole has no right to list LustreFileSystems.
-#[test]
-fn workflows_that_name_a_global_lustre_wait_until_it_can_be_listed() {
-    // A copy of the site starts a new engine.
-    let mut site = with_polly(super::site()).clone();
-    site.unlisted.push("LustreFileSystem");
-    site.create("w", &lines("/lus/polly"));
-    site.create("other", &super::lines("gfs2"));
-    site.settle();
-    assert!(site.is_ready("other", "Proposal"), "{:?}", site.status_of("other"));
-    let (_, _, status, message) = site.status_of("w");
-    assert_eq!(status, "TransientCondition", "{message}");
-    assert!(message.contains("LustreFileSystems cannot be listed"), "{message}");
-    let mut site = site.clone();
-    site.unlisted.clear();
-    site.settle();
-    assert!(site.is_ready("w", "Proposal"), "{:?}", site.status_of("w"));
-}
-
 #[test]
 fn the_first_list_of_lustrefilesystems_wakes_waiting_workflows() {
     let mut world = World::new(Settings::default());
@@ -185,28 +127,6 @@ fn the_first_list_of_lustrefilesystems_wakes_waiting_workflows() {
     assert!(world.take::<LustreFileSystem>(refused).is_empty() && world.site.lustre.is_none());
     let wakes = world.take::<LustreFileSystem>(Event::Listed(Vec::new()));
     assert_eq!((wakes, world.site.lustre), (vec![Wake::Waiting], Some(BTreeMap::new())));
-}
-
-#[test]
-fn no_container_starts_while_its_global_lustre_is_missing() {
-    for mut site in [super::site(), on_rabbits::site()].map(with_polly) {
-        site.bring_towards("w", &lines("/lus/polly"), "DataIn");
-        site.delete(&at("LustreFileSystem", "lus", "polly"));
-        site.request_state("w", "PreRun");
-        site.settle();
-        assert!(site.message("w").contains("mounted there any more"), "{}", site.message("w"));
-        assert_eq!(
-            site.status_of("w").2,
-            "TransientCondition",
-            "an administrator may create the LustreFileSystem again"
-        );
-        assert!(site.names("Job").is_empty() && site.names("NodeContainers").is_empty());
-        site.put(polly("polly", "/lus/polly", "ReadWriteMany"));
-        site.settle();
-        let there = site.names("Job").len() + site.names("NodeContainers").len();
-        assert_eq!(there, 2, "{}", site.message("w"));
-        site.remove_after_teardown();
-    }
 }
 
 impl Site {

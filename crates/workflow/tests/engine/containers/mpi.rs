@@ -4,11 +4,8 @@ use std::cell::{Cell, RefCell};
 
 use serde_json::{Value, json};
 
-use super::{complete, failed, lines, profile, running, site};
+use super::{complete, lines, profile, running, site};
 use crate::site::{Site, at};
-
-mod ends;
-mod suspended;
 
 const LAUNCHER: &str = "w-launcher";
 const WORKERS: [&str; 2] = ["w-worker-0", "w-worker-1"];
@@ -62,11 +59,6 @@ fn annotate(site: &mut Site, is_suspended: bool) {
         workflow["metadata"]["annotations"]["nnf.cray.hpe.com/suspend-containers"] =
             json!(is_suspended.to_string());
     });
-}
-
-pub(super) fn suspend(site: &mut Site, is_suspended: bool) {
-    annotate(site, is_suspended);
-    site.settle();
 }
 
 /// The status that the Job controller writes into a Job that it has suspended.
@@ -125,52 +117,6 @@ fn workers_run_on_their_rabbits_with_the_files_of_one_attempt() {
     let host = |index| format!("w-worker-{index}.w.default.svc.cluster.local slots=2\n");
     assert_eq!(*hostfile, host(0) + &host(1));
     assert_eq!(site.names("Secret").len(), 1);
-}
-
-#[test]
-fn prerun_fails_with_the_names_of_workers_that_do_not_answer() {
-    let mut site = started("gfs2", &Value::Null);
-    set_job_status_of(&mut site, WORKERS[0], &running());
-    set_job_status_of(&mut site, WORKERS[1], &failed("DeadlineExceeded"));
-    let message = site.message("w");
-    assert!(message.contains("container on s was not ready after 60 seconds"), "{message}");
-    assert_eq!(jobs(&site), WORKERS, "no launcher is created");
-    site.remove("w");
-
-    // The termination message of the launcher's pod names a worker that stopped answering after the start.
-    let mut site = started("gfs2", &Value::Null);
-    set_worker_status(&mut site, &running());
-    let template = site.get("Job", "default", LAUNCHER)["spec"]["template"].clone();
-    let mut labels = template["metadata"]["labels"].clone();
-    labels["batch.kubernetes.io/job-name"] = json!(LAUNCHER);
-    let words = "podhelper: after 30 seconds 1 of 2 workers do not answer: w-worker-1.w.default.svc.cluster.local (timed out)";
-    let state = json!({"terminated": {"exitCode": 1, "message": words}});
-    site.put(json!({
-        "kind": "Pod", "metadata": {"name": "x", "namespace": "default", "labels": labels,
-            "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": LAUNCHER,
-                "uid": site.get("Job", "default", LAUNCHER)["metadata"]["uid"]}]},
-        "spec": template["spec"],
-        "status": {"phase": "Failed", "initContainerStatuses": [
-            {"name": "nnf-wait", "ready": false, "restartCount": 0, "image": "i", "imageID": "", "state": state}]},
-    }));
-    set_job_status_of(&mut site, LAUNCHER, &failed("DeadlineExceeded"));
-    let message = site.message("w");
-    assert!(message.contains("container on r was not ready after 60 seconds"), "{message}");
-    assert!(message.contains("1 of 2 workers do not answer: w-worker-1.w.default"), "{message}");
-}
-
-#[test]
-fn prerun_fails_if_a_worker_fails_before_the_launcher_starts() {
-    let mut site = started("gfs2", &Value::Null);
-    set_job_status_of(&mut site, WORKERS[1], &failed("BackoffLimitExceeded"));
-    let message = site.message("w");
-    assert!(message.contains("container on s failed to run successfully after 3"), "{message}");
-    assert_eq!(jobs(&site), WORKERS);
-    assert!(site.names("Secret").is_empty(), "the keys are not needed any more");
-    assert!(has_suspend_request(&site, WORKERS[0]) && !has_suspend_request(&site, WORKERS[1]));
-    set_job_status_of(&mut site, WORKERS[0], &stopped());
-    assert_eq!((jobs(&site), site.message("w")), (WORKERS.map(str::to_owned).to_vec(), message));
-    site.remove("w");
 }
 
 #[test]
@@ -245,20 +191,5 @@ fn assert_policy(mut site: Site, role: &Value, ports: &Value) {
     site.request_state("w", "Teardown");
     site.settle();
     assert!(site.names("NetworkPolicy").is_empty(), "{:?}", site.status_of("w"));
-    site.remove("w");
-}
-
-#[test]
-fn mpi_fails_when_the_podhelper_image_is_not_configured_any_more() {
-    let mut site = site();
-    with_profile(&mut site);
-    site.bring_towards("w", &lines("gfs2"), "DataIn");
-    site.containers.as_mut().unwrap().podhelper_image = None;
-    site.request_state("w", "PreRun");
-    site.settle();
-    let message = site.message("w");
-    let expected = "User error: argument profile=app: data.mpiSpec needs podhelper, which is not configured here; name a profile with data.spec, or ask the administrator to start the coordinator with --podhelper-image";
-    assert!(message.contains(expected), "{message}");
-    assert!(site.names("Job").is_empty());
     site.remove("w");
 }

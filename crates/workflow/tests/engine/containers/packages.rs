@@ -3,8 +3,8 @@
 
 use serde_json::{Value, json};
 
-use super::{complete, lines, mpi, on_rabbits, on_rabbits::state, running};
-use crate::site::{Site, at};
+use super::{complete, lines, running};
+use crate::site::Site;
 
 const URL: &str = "http://server/data";
 const NAMES: [&str; 2] = ["r/default-w-1-packages", "s/default-w-1-packages"];
@@ -78,103 +78,5 @@ fn jobs_are_created_after_all_rabbits_have_the_packages() {
         assert!(site.is_ready("w", state), "{:?}", site.status_of("w"));
     }
     assert!(site.names("NodeContainers").is_empty());
-    site.remove("w");
-}
-
-#[test]
-fn agents_start_containers_after_all_rabbits_have_the_packages() {
-    let mut site = with_package(on_rabbits::site());
-    site.bring_towards("w", &lines("gfs2"), "PreRun");
-    site.fetch_all(|site| site.names("NodeContainers") == NAMES);
-    let packages = &site.get("NodeContainers", "r", "default-w-1")["spec"]["packages"];
-    assert_eq!(*packages, json!([package()]));
-    site.set_all_agent_status(&state("Ready"));
-    assert!(site.is_ready("w", "PreRun"), "{:?}", site.status_of("w"));
-    site.request_state("w", "Teardown");
-    site.settle();
-    assert!(site.is_ready("w", "Teardown"), "{:?}", site.status_of("w"));
-    assert!(site.names("NodeContainers").is_empty());
-    site.remove("w");
-}
-
-#[test]
-fn mpi_workers_are_created_after_all_rabbits_have_the_packages() {
-    let mut site = super::site();
-    mpi::with_profile(&mut site);
-    let mut site = with_package(site);
-    site.bring_towards("w", &lines("gfs2"), "PreRun");
-    site.fetch_all(|site| site.names("Job").is_empty());
-    assert_eq!(site.names("Job"), ["default/w-worker-0", "default/w-worker-1"]);
-    site.request_state("w", "Teardown");
-    site.settle();
-    assert!(site.is_ready("w", "Teardown"), "{:?}", site.status_of("w"));
-    assert!(site.names("NodeContainers").is_empty());
-    site.remove("w");
-}
-
-#[test]
-fn packages_stay_until_the_last_pod_is_gone() {
-    let mut site = with_package(super::site());
-    site.bring_towards("w", &lines("gfs2"), "PreRun");
-    site.set_all_agent_status(&package_status("r"));
-    site.set_all_job_status(&running());
-    site.pods_stay = true;
-    site.request_state("w", "Teardown");
-    site.settle();
-    assert!(site.message("w").contains("end of containers"), "{}", site.message("w"));
-    for rabbit in ["r", "s"] {
-        let packages = site.get("NodeContainers", rabbit, "default-w-1-packages");
-        assert!(packages["metadata"]["deletionTimestamp"].is_null(), "pods still use the packages");
-    }
-    site.pods_stay = false;
-    site.settle();
-    assert!(site.is_ready("w", "Teardown"), "{:?}", site.status_of("w"));
-    assert!(site.names("NodeContainers").is_empty());
-    site.remove("w");
-}
-
-#[test]
-fn a_package_that_cannot_be_fetched_fails_prerun_with_rabbit_url_and_cause() {
-    for (site, is_late) in [super::site(), on_rabbits::site()].into_iter().zip([true, false]) {
-        let mut site = with_package(site);
-        site.bring_towards("w", &lines("gfs2"), "PreRun");
-        // The run uses the profile as it was in Proposal.
-        site.edit("NnfContainerProfile", "nnf-system", "app", |profile| {
-            profile["data"]["packages"] = json!([]);
-        });
-        site.set_agent_status("s", &package_status("s"));
-        let why = format!("package data from {URL}: its SHA-256 is another");
-        let end = if is_late { "TooLate" } else { "Unprepared" };
-        site.set_agent_status("r", &json!({"state": end, "message": why}));
-        site.settle();
-        let (state, ready, status, message) = site.status_of("w");
-        assert_eq!((state.as_str(), ready, status.as_str()), ("PreRun", false, "Error"));
-        let begin = if is_late {
-            "container on r was not ready after 60 seconds"
-        } else {
-            "containers on r were not started"
-        };
-        assert!(message.ends_with(&format!("{begin}: {why}")), "{message}");
-        assert_eq!((site.names("Job").len(), site.names("NodeContainers").len()), (0, 2));
-        site.request_state("w", "Teardown");
-        site.settle();
-        assert!(site.is_ready("w", "Teardown"), "{:?}", site.status_of("w"));
-        site.remove("w");
-    }
-}
-
-/// An unreadable object may still have packages on its rabbit.
-#[test]
-fn teardown_waits_while_a_packages_object_cannot_be_read() {
-    let mut site = with_package(super::site());
-    site.bring_towards("w", &lines("gfs2"), "PreRun");
-    site.set_all_agent_status(&package_status("r"));
-    site.unreadable = vec![at("NodeContainers", "r", "default-w-1-packages")];
-    site.request_state("w", "Teardown");
-    site.settle();
-    assert!(!site.status_of("w").1, "{:?}", site.status_of("w"));
-    site.unreadable.clear();
-    site.settle();
-    assert!(site.is_ready("w", "Teardown"), "{:?}", site.status_of("w"));
     site.remove("w");
 }

@@ -1,12 +1,11 @@
 //! Copies by MPI: the containers of a copy between two Lustre file systems, its status, and its end.
 
 mod ends;
-mod refused;
 
 use api::names::{annotation, movement};
 use serde_json::{Value, json};
 
-use super::{OUT, XFS, directives, go_to};
+use super::{directives, go_to};
 use crate::{
     containers::{self, on_rabbits},
     site::Site,
@@ -287,19 +286,6 @@ fn kubernetes_runs_a_copy_with_a_service_of_its_own_and_the_rabbits_directories(
     assert!(site.names("Job").is_empty() && site.names("Service").is_empty());
     go_to(&mut site, "Teardown");
     site.remove("w");
-}
-
-#[test]
-fn storage_that_is_not_shared_is_copied_by_datamover() {
-    let mut site = site();
-    site.request_setup("w", &directives(&[XFS, OUT]), &["c1"]);
-    for state in ["DataIn", "PreRun", "PostRun", "DataOut"] {
-        go_to(&mut site, state);
-    }
-    let movement = site.get("NnfDataMovement", "r", "w-1-0");
-    assert!(movement["metadata"]["labels"][movement::MPI_RUN].is_null());
-    assert!(names(&site).is_empty());
-    go_to(&mut site, "Teardown");
 }
 
 #[test]

@@ -128,22 +128,6 @@ fn an_external_management_target_gives_names_and_stays() {
 }
 
 #[test]
-fn computes_that_no_rabbit_serves_mount_lustre_and_unknown_computes_fail() {
-    let mut site = two_rabbits();
-    site.edit("SystemConfiguration", "default", "default", |object| {
-        object["spec"]["externalComputeNodes"] = json!([{"name": "login1"}]);
-    });
-    site.bring("w", &[LUSTRE.to_owned()], "PreRun", &["login1"]);
-    assert!(site.names("ClientMount").contains(&"login1/default-w-0-computes".to_owned()));
-    assert_eq!(site.targets("w").len(), 2, "one target of each kind, on the emptiest rabbit");
-    site.remove("w");
-    site.propose("w", LUSTRE, &["nowhere"]);
-    site.request_state_and_settle("w", "Setup");
-    assert!(site.status_of("w").3.contains("Computes names nowhere"), "{:?}", site.status_of("w"));
-    site.remove("w");
-}
-
-#[test]
 fn teardown_of_lustre_is_reached_from_every_state() {
     for from in &STATES[..6] {
         let mut site = two_rabbits();
@@ -152,24 +136,4 @@ fn teardown_of_lustre_is_reached_from_every_state() {
         assert!(site.is_ready("w", "Teardown"), "{from}: {:?}", site.status_of("w"));
         site.remove("w");
     }
-}
-
-#[test]
-fn no_target_is_smaller_than_the_lustre_minimum() {
-    let mut site = two_rabbits();
-    site.propose("w", "#DW jobdw type=lustre capacity=1GB name=lus", &["c1"]);
-    let small = |label: &str| json!({"label": label, "allocationSize": 5_400_000_000_i64, "storage": [{"name": "r", "allocationCount": 1}]});
-    site.edit("Servers", "default", "w-0", |object| {
-        let mut ost = small("ost");
-        ost["allocationSize"] = json!(1_000_000_000);
-        object["spec"]["allocationSets"] = json!([ost, small("mgtmdt")]);
-    });
-    site.request_state_and_settle("w", "Setup");
-    assert!(site.is_ready("w", "Setup"), "{:?}", site.status_of("w"));
-    let block = site.get("NnfNodeBlockStorage", "r", "default-w-0-ost-0");
-    assert_eq!(
-        block["spec"]["allocations"],
-        json!([{"capacity": 4_000_000_000_i64, "access": ["r"]}])
-    );
-    site.remove("w");
 }

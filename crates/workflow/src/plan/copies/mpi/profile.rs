@@ -9,8 +9,8 @@ use api::{
 use containers::mpi::{HOSTFILE, PODHELPER};
 
 use crate::{
+    objects::view::View,
     progress::{internal_error, user_error},
-    view::View,
 };
 
 /// Name of the container that copies, and of a worker's container.
