@@ -31,6 +31,7 @@ use crate::{
     names::{GO_FINALIZER, WORKFLOW_FINALIZER, is_copy},
     objects::{
         instance,
+        sessions::Contact,
         view::{DirectiveView, Group, Orphans, View},
     },
     plan::persistent::PersistentStorage,
@@ -145,7 +146,9 @@ pub fn plan(view: &View<'_>, now: Timestamp) -> Plan {
     }
     let mut outcomes = Vec::new();
     let is_early = report::is_new(view, &state, now);
+    let mut silent_from = None;
     for progress in all_progress {
+        let progress = name_silent(view, progress, &mut silent_from, now);
         changes.extend(progress.changes);
         let outcome =
             if is_early { wlm_errors_as_waits(progress.outcome) } else { progress.outcome };
@@ -164,9 +167,37 @@ pub fn plan(view: &View<'_>, now: Timestamp) -> Plan {
     }
     let replan_soon = report::has_unwritten_wait(view, &state, &outcomes, now)
         || container::is_cooling(view, now);
-    let moments = [container::next_moment(view, now), copies::next_moment(view, now)];
+    let moments = [container::next_moment(view, now), copies::next_moment(view, now), silent_from];
     let replan_at = moments.into_iter().flatten().min();
     Plan { changes, outcomes, replan_soon, replan_at }
+}
+
+/// Turns a wait for a node whose agent is silent into an error that lasts as long as the silence, so that the time-outs
+/// of a workload manager apply. `silent_from` becomes the earliest time at which another awaited agent is silent.
+fn name_silent(
+    view: &View<'_>,
+    mut progress: Progress,
+    silent_from: &mut Option<Timestamp>,
+    now: Timestamp,
+) -> Progress {
+    let Outcome::Wait(what) = &progress.outcome else { return progress };
+    let mut silent = Vec::new();
+    for node in &progress.awaited {
+        match view.site.contact(node, now) {
+            Contact::Silent(silence) => silent.push(format!("the agent of {node} is {silence}")),
+            Contact::Ended(due) => *silent_from = silent_from.map(|at| at.min(due)).or(Some(due)),
+            Contact::Open | Contact::Unknown => {}
+        }
+    }
+    let Some(first) = silent.first() else { return progress };
+    let others = match silent.len() - 1 {
+        0 => String::new(),
+        others => format!(", and {others} more are silent"),
+    };
+    progress.outcome = Outcome::Failed(transient_error(format!(
+        "pending {what}: {first}{others}; see whether the machine and its agent run, or declare the node down to the workload manager"
+    )));
+    progress
 }
 
 /// Deletes objects that containers of a vanished workflow left behind. The workflow's storage is removed after these

@@ -1,5 +1,7 @@
 //! The progress of a directive in a workflow's state, and the changes to make next.
 
+use std::collections::BTreeSet;
+
 use api::{ErrorType, ResourceError, Severity};
 
 use crate::change::Change;
@@ -29,7 +31,7 @@ impl From<ResourceError> for Outcome {
 
 impl From<Outcome> for Progress {
     fn from(outcome: Outcome) -> Self {
-        Self { changes: Vec::new(), outcome }
+        Self { outcome, ..Self::default() }
     }
 }
 
@@ -40,17 +42,27 @@ pub struct Progress {
     pub changes: Vec<Change>,
     /// Progress of the directive before these changes.
     pub outcome: Outcome,
+    /// Nodes whose agents have to act, for a wait.
+    pub awaited: BTreeSet<String>,
 }
 
 impl Progress {
     /// Returns an error without changes.
     pub fn failed(error: ResourceError) -> Self {
-        Self { changes: Vec::new(), outcome: Outcome::Failed(error) }
+        Outcome::Failed(error).into()
     }
 
     /// Returns a wait without changes.
     pub fn wait(why: impl Into<String>) -> Self {
-        Self { changes: Vec::new(), outcome: Outcome::Wait(why.into()) }
+        Outcome::Wait(why.into()).into()
+    }
+
+    /// Returns a wait for the agents of these nodes: the text is `what` and the names of the nodes.
+    pub fn wait_on<'a>(what: &str, nodes: impl IntoIterator<Item = &'a str>) -> Self {
+        let nodes: Vec<&str> = nodes.into_iter().collect();
+        let outcome = Outcome::Wait(format!("{what} {}", some_of(nodes.iter().copied())));
+        let awaited = nodes.into_iter().map(str::to_owned).collect();
+        Self { changes: Vec::new(), outcome, awaited }
     }
 
     /// Adds changes. With changes, the outcome Done becomes Working.
@@ -67,6 +79,7 @@ impl Progress {
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         self.changes.extend(other.changes);
+        self.awaited.extend(other.awaited);
         if rank(&other.outcome) > rank(&self.outcome) {
             self.outcome = other.outcome;
         }
@@ -124,11 +137,12 @@ fn fatal(error_type: ErrorType, message: impl Into<String>) -> ResourceError {
     }
 }
 
-/// Lists up to four names. Of more than four, lists only the first: the text is part of a status, each change of the
+/// Lists up to four names, each once. Of more than four, lists only the first: the text is part of a status, each change of the
 /// text costs a write, and the text must not change each time that one of many nodes finishes.
 pub fn some_of<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     const FEW: usize = 4;
-    let names: Vec<&str> = names.into_iter().collect();
+    let mut seen = BTreeSet::new();
+    let names: Vec<&str> = names.into_iter().filter(|name| seen.insert(*name)).collect();
     match names.as_slice() {
         [first, ..] if names.len() > FEW => format!("{first} and others"),
         few => few.join(", "),

@@ -37,10 +37,9 @@ pub fn plan(site: &Site, rabbit: &str, now: Timestamp) -> Plan {
     if storage.spec.mode != StorageMode::Live {
         return Plan::default();
     }
-    let had_session = storage.annotations().contains_key(annotation::HAD_SESSION);
-    let contact = site.sessions.contact(rabbit, had_session, site.settings.silent_after, now);
-    let noting =
-        (contact == Contact::Open && !had_session).then(|| note_session(storage)).flatten();
+    let contact = site.contact(rabbit, now);
+    let is_news = contact == Contact::Open && !site.had_session(rabbit);
+    let noting = is_news.then(|| note_session(storage)).flatten();
     let updating = noting.or_else(|| update_status(site, rabbit, storage, contact));
     let replan_at = if let Contact::Ended(due) = contact { Some(due) } else { None };
     Plan { changes: updating.into_iter().collect(), replan_at, ..Plan::default() }

@@ -9,12 +9,15 @@ use std::{
 use api::{
     LustreFileSystem, NnfContainerProfile, NnfDataMovementProfile, NnfNode, NnfPortManager,
     NnfStorageProfile, PersistentStorageInstance, Servers, Storage, SystemConfiguration,
-    SystemStatus, names::STORAGE_LABEL_RABBIT, storage::ResourceStatus,
+    SystemStatus,
+    names::{STORAGE_LABEL_RABBIT, annotation},
+    storage::ResourceStatus,
     system_status::SystemNodeStatus,
 };
 use containers::claim::Holder;
 use controller::ObjectKey;
 use directive::Ruleset;
+use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 
 use crate::{
@@ -24,7 +27,7 @@ use crate::{
         instance::is_target,
         mgts::{Mgts, has_holder},
         reservations::Reservations,
-        sessions::Sessions,
+        sessions::{Contact, Sessions},
         view::Group,
     },
 };
@@ -143,6 +146,19 @@ impl Site {
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         Self { settings, ..Self::default() }
+    }
+
+    /// Returns what is known of a node's agent.
+    #[must_use]
+    pub fn contact(&self, node: &str, now: Timestamp) -> Contact {
+        self.sessions.contact(node, self.had_session(node), self.settings.silent_after, now)
+    }
+
+    /// Returns whether the Storage of a rabbit says that the rabbit's agent had a session with a coordinator.
+    #[must_use]
+    pub fn had_session(&self, rabbit: &str) -> bool {
+        let storage = self.storages.get(rabbit);
+        storage.is_some_and(|storage| storage.annotations().contains_key(annotation::HAD_SESSION))
     }
 
     /// Sets the SystemConfiguration, and derives which rabbit serves which compute.

@@ -29,7 +29,7 @@ use crate::{
         view::View,
     },
     plan::{Driver, container, jobdw::JobStorage, persistent::PersistentStorage},
-    progress::{Outcome, Progress, some_of, transient_error, user_error},
+    progress::{Outcome, Progress, transient_error, user_error},
 };
 use places::Sides;
 
@@ -105,7 +105,7 @@ fn mount_progress(view: &View<'_>, sides: &Sides, direction: Direction) -> Progr
         let planned = driver.advance(view, index, &command, &direction.state());
         Some(Progress { changes: Vec::new(), ..planned })
     };
-    let working = Progress { changes: Vec::new(), outcome: Outcome::Working };
+    let working = Progress::from(Outcome::Working);
     sides.storages().filter_map(progress).fold(working, Progress::and)
 }
 
@@ -165,7 +165,7 @@ fn remove_movements(view: &View<'_>, index: usize) -> Progress {
     }
     let rabbits = copies.movements.keys().map(|(rabbit, _)| rabbit.as_str());
     let deletions = copies.movements.values().filter_map(|movement| Change::delete(&**movement));
-    Progress::wait(format!("end of copies on {}", some_of(rabbits))).with(deletions)
+    Progress::wait_on("end of copies on", rabbits).with(deletions)
 }
 
 /// Returns true if the workflow has a movement that has not finished.

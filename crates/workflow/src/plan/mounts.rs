@@ -26,7 +26,7 @@ use crate::{
     plan::{
         assign::assign, checks, lustre, proposal::wait_for_servers, storage::deleted_storage_error,
     },
-    progress::{Progress, some_of, transient_error, wlm_error},
+    progress::{Progress, transient_error, wlm_error},
 };
 
 /// The allocation of each compute.
@@ -119,7 +119,7 @@ fn unmount_rabbits(group: &Group, all: &[Allocation]) -> Option<Progress> {
     let mounts = group.mounts.values().filter(|mount| is_rabbit(&mount.spec.node));
     let mounted: Vec<_> = mounts.filter(|mount| !says_unmounted(mount)).collect();
     let rabbits = mounted.iter().map(|mount| mount.spec.node.as_str());
-    let wait = Progress::wait(format!("unmount on {}", some_of(rabbits)));
+    let wait = Progress::wait_on("unmount on", rabbits);
     let changes = mounted.iter().filter_map(|mount| desire(mount, MountState::Unmounted));
     (!mounted.is_empty()).then(|| wait.with(changes))
 }
@@ -167,7 +167,7 @@ pub fn withdraw_access(site: &Site, group: &Group) -> Progress {
         let rabbit = block.namespace().unwrap_or_default();
         if mounted.is_empty() && !is_alone(block, &rabbit) && !is_deleted(block) {
             progress =
-                progress.and(Progress::wait(format!("withdrawal of computes' access on {rabbit}")));
+                progress.and(Progress::wait_on("withdrawal of computes' access on", [&*rabbit]));
         }
     }
     progress

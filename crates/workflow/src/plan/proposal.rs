@@ -134,7 +134,7 @@ pub(super) fn create_missing(
     let status = directive.breakdown.as_ref().and_then(|breakdown| breakdown.status.as_ref());
     let is_ready = status.is_some_and(|status| status.ready);
     let outcome = if is_ready { Outcome::Done } else { Outcome::Working };
-    Progress { changes: Vec::new(), outcome }.with(changes)
+    Progress::from(outcome).with(changes)
 }
 
 /// Returns the profile that the directive names, or the site's default.

@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 pub use self::maker::StorageMaker;
 use crate::{
     objects::{allocation::Allocation, view::Group},
-    progress::{Progress, internal_error, some_of, wlm_error},
+    progress::{Progress, internal_error, wlm_error},
 };
 
 /// Returns an error if a block storage or file system was deleted, or an allocation count was changed.
@@ -52,15 +52,15 @@ pub fn progress(group: &Group, all: &[Allocation]) -> Progress {
     if let Some(error) = changed_count_error(group, all).or_else(|| group.error()) {
         return Progress::failed(error);
     }
-    let waited = all
+    let mut waited = all
         .iter()
         .filter(|allocation| !is_ready(group, allocation))
-        .map(|allocation| allocation.rabbit.as_str());
-    let waited: Vec<&str> = waited.collect();
-    match waited.as_slice() {
-        [] => Progress::default(),
-        rabbits => Progress::wait(format!("storage on {}", some_of(rabbits.iter().copied()))),
+        .map(|allocation| allocation.rabbit.as_str())
+        .peekable();
+    if waited.peek().is_none() {
+        return Progress::default();
     }
+    Progress::wait_on("storage on", waited)
 }
 
 pub fn is_ready(group: &Group, allocation: &Allocation) -> bool {

@@ -19,7 +19,7 @@ use crate::{
         view::{Group, View},
     },
     plan::{lustre, mounts::withdraw_access, without_finalizer},
-    progress::{Outcome, Progress, some_of},
+    progress::{Outcome, Progress},
 };
 
 /// Removes the objects of a storage from nodes.
@@ -55,7 +55,7 @@ pub fn remove_allocation(group: &Group, at: &ObjectKey) -> Vec<Change> {
 pub fn remove_mounts<'a>(site: &Site, mounts: impl Iterator<Item = &'a ClientMount>) -> Progress {
     let mut progress = Progress::default();
     for mount in mounts {
-        let waits = Progress::wait(format!("removal on {}", mount.spec.node));
+        let waits = Progress::wait_on("removal on", [&*mount.spec.node]);
         progress = progress
             .and(waits.with(Change::delete(mount)).with(release_mount_of_down_node(site, mount)));
     }
@@ -86,7 +86,7 @@ pub fn removal_progress(group: &Group) -> Progress {
         .chain(group.pools.keys())
         .map(|(node, _)| node.as_str())
         .collect();
-    Progress::wait(format!("removal on {}", some_of(nodes)))
+    Progress::wait_on("removal on", nodes)
 }
 
 /// Takes the finalizer off a deleted mount of a node that is down, because the node's agent cannot do so. When the node

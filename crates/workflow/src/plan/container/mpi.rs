@@ -178,10 +178,8 @@ pub(super) fn wait_for_launcher(
     let Some(launcher) = launcher(view, index) else {
         if is_reported {
             // The policy removed the launcher after the status said how PostRun ended; the status keeps the result.
-            return Progress {
-                outcome: Outcome::Working,
-                changes: apply_policy(view, index, &policy, now),
-            };
+            let cleaning = apply_policy(view, index, &policy, now);
+            return Progress::from(Outcome::Working).with(cleaning);
         }
         let is_gone = is_completed(view, index, "PreRun");
         let gone = "the launcher was deleted, so its result is not known";

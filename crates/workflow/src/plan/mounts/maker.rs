@@ -25,7 +25,7 @@ use crate::{
         site::IndexNames,
         view::{Group, View},
     },
-    progress::{Progress, some_of},
+    progress::Progress,
 };
 
 /// The progress of mounts: the changes to make next, and the nodes whose mounts are not complete.
@@ -59,9 +59,7 @@ impl MountProgress {
         let progress = match error {
             _ if self.nodes.is_empty() => Progress::default(),
             Some(error) => Progress::failed(error),
-            None => {
-                Progress::wait(format!("{what} {}", some_of(self.nodes.iter().map(String::as_str))))
-            }
+            None => Progress::wait_on(what, self.nodes.iter().map(String::as_str)),
         };
         progress.with(self.changes)
     }

@@ -107,7 +107,7 @@ pub(super) fn make(view: &View<'_>, index: usize, create: &CreatePersistent) -> 
     if let Some(object) = own_instance(view, index).filter(|object| is_made(object)) {
         // The plan of the storage sets its status.
         let outcome = if is_usable(object) { Outcome::Done } else { Outcome::Working };
-        return Progress { changes: Vec::new(), outcome };
+        return outcome.into();
     }
     let finished = propose(view, index, create)
         .then(|| setup::set_up_proposed_storage(view, index, &as_jobdw(create)));

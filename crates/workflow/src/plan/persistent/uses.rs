@@ -103,7 +103,7 @@ fn propose(
         .and_then(|known| known.status.as_ref())
         .is_some_and(|status| status.ready);
     let outcome = if ready { Outcome::Done } else { Outcome::Working };
-    Progress { changes: Vec::new(), outcome }.with(breakdown)
+    Progress::from(outcome).with(breakdown)
 }
 
 fn compute_breakdown(object: &PersistentStorageInstance, servers: &Servers) -> ComputeBreakdown {
@@ -138,7 +138,7 @@ fn require_consumer(view: &View<'_>, index: usize, object: &PersistentStorageIns
             )));
         }
         let outcome = if is_usable(object) { Outcome::Working } else { wait_until_active(&name) };
-        return Progress { changes: Vec::new(), outcome };
+        return outcome.into();
     }
     let Some(servers) = &directive.storage.servers else {
         return proposal::wait_for_servers(
@@ -170,7 +170,7 @@ fn wait_for_turn(
             object.name_any()
         )),
         // `turn` is set once this workflow's status has the requested state; the engine plans again then.
-        None => Progress { changes: Vec::new(), outcome: Outcome::Working },
+        None => Outcome::Working.into(),
     }
 }
 
@@ -217,7 +217,7 @@ fn unmount(view: &View<'_>, index: usize, named: &NamedStorage) -> Progress {
     let is_rabbit = |node: &str| storage.blocks.keys().any(|(rabbit, _)| rabbit == node);
     let mut nodes = nodes.filter(|node| !is_rabbit(node) && !view.site.is_down(node));
     let access = match nodes.find(|node| !named.others.contains(*node) && has_access(node)) {
-        Some(node) => Progress::wait(format!("withdrawal of access of {node}")),
+        Some(node) => Progress::wait_on("withdrawal of access of", [node]),
         None => Progress::default(),
     };
     Progress { changes: Vec::new(), ..unmounts.and(access) }
@@ -239,5 +239,5 @@ fn end_use(view: &View<'_>, index: usize, named: &NamedStorage) -> Progress {
         .as_ref()
         .is_some_and(|object| is_ours(object) && object.spec.consumer_references.contains(&entry));
     let outcome = if is_consumer { Outcome::Working } else { Outcome::Done };
-    Progress { changes: Vec::new(), outcome }
+    outcome.into()
 }

@@ -45,11 +45,10 @@ fn setup_creates_the_targets_in_their_order_and_then_changes_the_owner() {
         "write the status of Servers default/w-0: ost 20000000000 x 1 on r, 1 on s; mgtmdt 20000000000 x 1 on r, ready [; ]",
     ]).step().plans(&[
         "create NnfNodeStorage r/default-w-0-mgtmdt-0: mgtmdt 0 of ddqksnha at 10.0.0.1@tcp",
-        "w: Setup DriverWait: DW Directive 0: pending storage on r, s, r",
+        "w: Setup DriverWait: DW Directive 0: pending storage on r, s",
     ]).step().plans(&[
         "create NnfNodeStorage s/default-w-0-ost-0: ost 1 of ddqksnha at 10.0.0.1@tcp",
         "write the status of Servers default/w-0: ost 20000000000 x 1 on r, 1 on s; mgtmdt 20000000000 x 1 on r, ready [; r]",
-        "w: Setup DriverWait: DW Directive 0: pending storage on r, s",
     ]);
     let site = site.step().plans(&[
         "create NnfNodeStorage r/default-w-0-ost-0: ost 0 of ddqksnha at 10.0.0.1@tcp",
@@ -79,16 +78,14 @@ fn separate_targets_are_made_in_their_order_and_the_profiles_commands_run_on_the
         "write the status of Servers default/w-0: ost 20000000000 x 1 on r, 1 on s; mdt 20000000000 x 1 on r; mgt 20000000000 x 1 on s, ready [; ; ]",
     ]).step().plans(&[
         "create NnfNodeStorage s/default-w-0-mgt-0: mgt 0 of ddqksnha at 10.0.0.2@tcp",
-        "w: Setup DriverWait: DW Directive 0: pending storage on r, s, r, s",
+        "w: Setup DriverWait: DW Directive 0: pending storage on r, s",
     ]).step().plans(&[
         "create NnfNodeStorage r/default-w-0-mdt-0: mdt 0 of ddqksnha at 10.0.0.2@tcp",
         "write the status of Servers default/w-0: ost 20000000000 x 1 on r, 1 on s; mdt 20000000000 x 1 on r; mgt 20000000000 x 1 on s, ready [; ; s]",
-        "w: Setup DriverWait: DW Directive 0: pending storage on r, s, r",
     ]);
     let site = site.step().plans(&[
         "create NnfNodeStorage s/default-w-0-ost-0: ost 1 of ddqksnha at 10.0.0.2@tcp",
         "write the status of Servers default/w-0: ost 20000000000 x 1 on r, 1 on s; mdt 20000000000 x 1 on r; mgt 20000000000 x 1 on s, ready [; r; s]",
-        "w: Setup DriverWait: DW Directive 0: pending storage on r, s",
     ]).step().plans(&[
         "create NnfNodeStorage r/default-w-0-ost-0: ost 0 of ddqksnha at 10.0.0.2@tcp",
         "write the status of Servers default/w-0: ost 20000000000 x 1 on r, 1 on s; mdt 20000000000 x 1 on r; mgt 20000000000 x 1 on s, ready [s; r; s]",

@@ -116,7 +116,7 @@ fn a_copy_has_finished_when_its_launcher_and_then_its_workers_have_ended() {
         "delete NodeContainers r/default.w-copy1-launcher",
         "delete NodeContainers r/default.w-copy1-worker-0",
         "delete NodeContainers s/default.w-copy1-worker-1",
-        "w: DataIn DriverWait: DW Directive 1: pending end of containers on r, r, s",
+        "w: DataIn DriverWait: DW Directive 1: pending end of containers on r, s",
     ])
     .settle()
     .completes();
@@ -160,7 +160,7 @@ fn a_cancelled_copy_has_finished_when_its_containers_are_gone() {
         "delete NodeContainers r/default.w-copy1-worker-0",
         "delete NodeContainers s/default.w-copy1-worker-1",
         "delete ConfigMap default/w-1-a1",
-        "w: DataIn DriverWait: DW Directive 1: pending end of containers on r, r, s",
+        "w: DataIn DriverWait: DW Directive 1: pending end of containers on r, s",
     ]);
     let held = site.clone().dead("s").settle();
     assert_eq!(held.get(MOVEMENT)["status"]["state"], "Running");

@@ -26,6 +26,8 @@ pub(super) struct Objects {
     pub(super) unlisted: BTreeSet<&'static str>,
     /// Nodes whose agents do nothing.
     dead: BTreeSet<String>,
+    /// Nodes whose sessions ended, each with the second at which it ended.
+    pub(super) sessionless: BTreeMap<String, i64>,
     /// Number of edits, from which edited objects get their resource version.
     version: u64,
     /// Seconds since the workflow requested its present state.
@@ -154,6 +156,12 @@ impl Objects {
     pub(super) fn dead(mut self, node: &str) -> Self {
         self.dead.insert(node.to_owned());
         self
+    }
+
+    /// Stops the agents of a node, whose session ends now.
+    pub(super) fn disconnected(mut self, node: &str) -> Self {
+        self.sessionless.insert(node.to_owned(), self.seconds);
+        self.dead(node)
     }
 
     /// Lets time pass since the workflow requested its present state.

@@ -42,6 +42,21 @@ fn a_silent_compute_keeps_its_access_until_evidence_shows_that_it_is_down() {
     silent.put(C2_IS_DOWN, down).settle().completes().reach("Teardown").settle().completes();
 }
 
+#[test]
+fn a_wait_for_a_node_without_a_session_becomes_an_error_after_a_minute() {
+    let site = at("PreRun", XFS).settle().disconnected("c2").reach("PostRun").settle().forget();
+    site.clone().after(59).plans(&["w: PostRun DriverWait: DW Directive 0: pending unmount on c2"]);
+    assert_eq!(site.plan().replan_at, Some(site.clone().after(60).now()));
+    site.after(60).plans(&[
+        "w: PostRun TransientCondition: DW Directive 0: Internal error: pending unmount on c2: the agent of c2 is silent since 2027-01-15T08:00:10Z: its session with the coordinator ended, or it was not heard since then; see whether the machine and its agent run, or declare the node down to the workload manager",
+    ]);
+    let setup = at("Setup", XFS).disconnected("r").settle().forget().after(60);
+    let lines = setup.lines();
+    let text = "w: Setup TransientCondition: DW Directive 0: Internal error: pending storage on r: the agent of r is silent";
+    assert!(lines[0].starts_with(text), "{lines:?}");
+    assert_eq!(lines[1..], ["write the status of Storage default/r: Offline"]);
+}
+
 /// `allReady` is false although all mounts are reported as unmounted: an agent reports this while a mount that only an
 /// earlier version of the ClientMount asked for is still there.
 #[test]

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::{At, Objects, workflow_key};
 use crate::{
     change::Change,
+    objects::sessions::SessionChange,
     plan::{
         Plan, plan_key,
         tests::{agents::act, describe::describe},
@@ -82,6 +83,10 @@ impl Objects {
         let mut world = World::new(self.settings.clone());
         world.site.rules = shipped_rules();
         self.settings.kinds(&mut Lists { site: self, world: &mut world });
+        for (node, second) in &self.sessionless {
+            let at = Timestamp::from_second(1_800_000_000 + second).unwrap();
+            world.take_session(SessionChange { node: node.clone(), is_open: false, at });
+        }
         for (_, secret) in self.all.iter().filter(|(at, _)| at.0 == "Secret") {
             world.add_keys(&serde_json::from_value(secret.clone()).unwrap());
         }
