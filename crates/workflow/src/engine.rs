@@ -109,7 +109,10 @@ struct Pass {
 impl Engine {
     fn new(client: Client, settings: Settings, rules: Rules) -> Self {
         let mut world = World::new(settings);
-        world.site.sessions.begin(Timestamp::now());
+        // Of several coordinators, each has sessions with some nodes only: the others would look silent.
+        if world.site.settings.claims_as.is_none() {
+            world.site.sessions.begin(Timestamp::now());
+        }
         Self {
             client,
             world,

@@ -16,10 +16,10 @@ pub struct SessionChange {
     pub at: Timestamp,
 }
 
-/// The sessions of this coordinator with nodes.
+/// The sessions of nodes with this coordinator, if it is the only one.
 #[derive(Clone, Debug, Default)]
 pub struct Sessions {
-    /// Time from which this coordinator has accepted sessions; `None` where the engine runs without one.
+    /// Time from which this coordinator has accepted sessions; `None` if nodes may have sessions with other coordinators.
     begun: Option<Timestamp>,
     /// Nodes that had a session: `None` while it is open, otherwise the time of its end.
     nodes: BTreeMap<String, Option<Timestamp>>,
@@ -73,11 +73,12 @@ impl Sessions {
         limit: Duration,
         now: Timestamp,
     ) -> Contact {
-        let silence = match (self.nodes.get(node), self.begun) {
-            (Some(None), _) => return Contact::Open,
-            (Some(Some(since)), _) => Silence { since: *since, has_ended: true },
-            (None, Some(since)) if had_session => Silence { since, has_ended: false },
-            (None, _) => return Contact::Unknown,
+        let Some(begun) = self.begun else { return Contact::Unknown };
+        let silence = match self.nodes.get(node) {
+            Some(None) => return Contact::Open,
+            Some(Some(since)) => Silence { since: *since, has_ended: true },
+            None if had_session => Silence { since: begun, has_ended: false },
+            None => return Contact::Unknown,
         };
         let limit = SignedDuration::try_from(limit).unwrap_or(SignedDuration::MAX);
         match silence.since.checked_add(limit) {
@@ -138,9 +139,18 @@ mod tests {
             let found = sessions(changes).contact("rabbit-1", had_session, LIMIT, at(now));
             assert_eq!(found, expected, "{changes:?} at {now}");
         }
-        let without_sessions = Sessions::default();
-        let found = without_sessions.contact("rabbit-1", true, LIMIT, at(1000));
-        assert_eq!(found, Contact::Unknown, "an engine that serves no sessions knows nothing");
+        let mut one_of_several = Sessions::default();
+        one_of_several.take(SessionChange {
+            node: "rabbit-1".to_owned(),
+            is_open: false,
+            at: at(1),
+        });
+        let found = one_of_several.contact("rabbit-1", true, LIMIT, at(1000));
+        assert_eq!(
+            found,
+            Contact::Unknown,
+            "the rabbit may have a session with another coordinator"
+        );
     }
 
     #[test]

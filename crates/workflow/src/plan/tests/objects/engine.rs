@@ -83,8 +83,10 @@ impl Objects {
         let mut world = World::new(self.settings.clone());
         world.site.rules = shipped_rules();
         self.settings.kinds(&mut Lists { site: self, world: &mut world });
+        let time = |second| Timestamp::from_second(1_800_000_000 + second).unwrap();
+        world.site.sessions.begin(time(0));
         for (node, second) in &self.sessionless {
-            let at = Timestamp::from_second(1_800_000_000 + second).unwrap();
+            let at = time(*second);
             world.take_session(SessionChange { node: node.clone(), is_open: false, at });
         }
         for (_, secret) in self.all.iter().filter(|(at, _)| at.0 == "Secret") {
