@@ -1,5 +1,6 @@
 //! The command line. Its help texts are documentation: they name the purpose of each verb, units and defaults.
 
+pub(crate) mod rabbits;
 pub(crate) mod workflow;
 pub(crate) mod workload;
 
@@ -60,6 +61,9 @@ pub(crate) enum Verb {
     Run(workflow::Run),
     /// Show every node: role, rabbit, connection, health
     Nodes,
+    /// Show rabbits as workload managers see them; disable and enable them
+    #[command(subcommand)]
+    Rabbit(rabbits::RabbitVerb),
     /// Show every mount: desired state, actual state, error
     Mounts(Mounts),
     /// Create, advance, show and remove workflows

@@ -13,6 +13,7 @@ mod node_plans;
 mod nodes;
 mod persistent;
 mod plan;
+mod rabbits;
 mod rehearse;
 mod run;
 mod wait;
@@ -40,6 +41,7 @@ pub(crate) async fn run(line: CommandLine, output: Output) -> Result<Exit, Failu
         Verb::Apply(args) => apply::run(&global.server, &args, output).await,
         Verb::Get(args) => get::run(&global.server, &args, output).await,
         Verb::Nodes => nodes::run(&global.coordinator, output).await,
+        Verb::Rabbit(verb) => rabbits::run(&global.server, &verb, output).await,
         Verb::Mounts(args) => mounts::run(&global.server, &args, output).await,
         Verb::Containers(args) => containers::run(&global.server, &args, output).await,
         Verb::Movements(args) => movements::run(&global.server, &args, output).await,

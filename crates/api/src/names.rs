@@ -35,6 +35,12 @@ pub mod finalizer {
 
 /// Keys of annotations that Warren sets.
 pub mod annotation {
+    /// On a disabled rabbit's `Storage`: why; flux-coral2 writes it too.
+    pub const DISABLE_REASON: &str = "disable_reason";
+    /// On a disabled rabbit's `Storage`: when, in local time; flux-coral2 writes it too, without a zone.
+    pub const DISABLE_DATE: &str = "disable_date";
+    /// On a disabled rabbit's `Storage`: the user who disabled it.
+    pub const DISABLED_BY: &str = "warren.nnf.cray.hpe.com/disabled-by";
     /// On a rabbit's `Storage`: the rabbit's agent had a session with a coordinator. Without a session it then counts as
     /// silent.
     pub const HAD_SESSION: &str = "warren.nnf.cray.hpe.com/had-session";

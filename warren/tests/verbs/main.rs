@@ -8,6 +8,7 @@ mod interrupted;
 mod logs;
 mod outsider;
 mod planning;
+mod rabbits;
 mod reading;
 mod standalone_coordinator;
 mod usage;

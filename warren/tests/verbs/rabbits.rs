@@ -1,0 +1,100 @@
+use api::Storage;
+use apiclient::Address;
+use kube::api::{Api, Patch, PatchParams};
+use serde_json::{Value, json};
+use tokio::runtime::Builder;
+
+use crate::standalone_coordinator::StandaloneCoordinator;
+
+fn storage(rabbit: &str, status: &Value) -> Value {
+    json!({
+        "apiVersion": "dataworkflowservices.github.io/v1alpha7", "kind": "Storage",
+        "metadata": {"name": rabbit, "namespace": "default"}, "spec": {"state": "Enabled", "mode": "Live"},
+        "status": status
+    })
+}
+
+/// Returns a coordinator with the rabbits rabbit-1, which has a compute with a lost link, and rabbit-2, which is silent.
+fn with_rabbits() -> StandaloneCoordinator {
+    let here = StandaloneCoordinator::start();
+    let compute = |name: &str, status: &str| json!({"name": name, "status": status});
+    let computes = [compute("c1", "Ready"), compute("c2", "Offline"), compute("c3", "Ready")];
+    let first = json!({"status": "Ready", "capacity": 3_i64 << 40, "type": "NVMe", "rebootRequired": false,
+        "access": {"protocol": "PCIe", "servers": [], "computes": computes}});
+    let second = json!({"status": "Offline", "capacity": 0, "type": "NVMe", "rebootRequired": false,
+        "message": "the agent of rabbit-2 is silent"});
+    let block = json!({
+        "apiVersion": "nnf.cray.hpe.com/v1alpha11", "kind": "NnfNodeBlockStorage",
+        "metadata": {"name": "w", "namespace": "rabbit-1", "labels": {
+            "dataworkflowservices.github.io/workflow.name": "w1",
+            "dataworkflowservices.github.io/workflow.namespace": "default"}},
+        "spec": {"sharedAllocation": false, "allocations": [
+            {"capacity": 1_i64 << 30, "access": ["rabbit-1"]}, {"capacity": 1_i64 << 30, "access": ["rabbit-1"]}]}
+    });
+    let namespace =
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "rabbit-1"}});
+    let objects = [namespace, storage("rabbit-1", &first), storage("rabbit-2", &second), block];
+    let file = here.file("rabbits.yaml", &objects);
+    here.output(&["apply", "-f", &file]);
+    write_statuses(&here, [("rabbit-1", first), ("rabbit-2", second)]);
+    here
+}
+
+/// Writes the statuses as the workflow engine does.
+fn write_statuses(here: &StandaloneCoordinator, statuses: [(&str, Value); 2]) {
+    let address = Address::Unix(here.path("api.sock"));
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let client = apiclient::connect(&address).await.unwrap();
+        let api: Api<Storage> = Api::namespaced(client, "default");
+        for (rabbit, status) in statuses {
+            let patch = Patch::Merge(json!({"status": status}));
+            api.patch_status(rabbit, &PatchParams::default(), &patch).await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn rabbits_are_listed_with_status_jobs_links_and_reasons() {
+    let here = with_rabbits();
+    let listed = here.output(&["rabbit", "list"]);
+    let lines: Vec<Vec<&str>> =
+        listed.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(lines[0], ["RABBIT", "STATUS", "FREE", "JOBS", "COMPUTES", "REASON"]);
+    assert_eq!(lines[1][..6], ["rabbit-1", "Ready", "3.0", "TiB", "1", "c[1-3]"], "{listed}");
+    assert!(listed.contains("link of c2 Offline"), "{listed}");
+    assert!(listed.contains("the agent of rabbit-2 is silent"), "{listed}");
+    let json = here.json(&["rabbit", "list", "rabbit-2", "--json"]);
+    assert_eq!(json.as_array().unwrap().len(), 1);
+    assert_eq!((&json[0]["status"], &json[0]["jobs"]), (&json!("Offline"), &json!(0)));
+    let jobs = here.json(&["rabbit", "jobs", "rabbit-[1-2]", "--json"]);
+    assert_eq!(
+        jobs,
+        json!([{"rabbit": "rabbit-1", "namespace": "default", "workflow": "w1", "bytes": 2_i64 << 30}])
+    );
+}
+
+#[test]
+fn a_disabled_rabbit_keeps_reason_user_and_time_until_it_is_enabled() {
+    let here = with_rabbits();
+    here.warren(&["rabbit", "disable", "rabbit-1"]).assert().code(2);
+    let unknown =
+        here.warren(&["rabbit", "disable", "rabbit-[1,7]", "--reason", "x"]).assert().code(2);
+    let text = String::from_utf8_lossy(&unknown.get_output().stderr).into_owned();
+    assert!(text.contains("rabbit-7: there is no Storage of such a rabbit"), "{text}");
+    let state = |here: &StandaloneCoordinator| {
+        here.json(&["get", "storage", "rabbit-1", "-n", "default", "-o", "json"])["spec"]["state"]
+            .clone()
+    };
+    assert_eq!(state(&here), "Enabled", "an unknown name changes nothing");
+
+    here.output(&["rabbit", "disable", "rabbit-[1-2]", "--reason", "fan replaced"]);
+    assert_eq!(state(&here), "Disabled");
+    let json = here.json(&["rabbit", "list", "rabbit-1", "--json"]);
+    let reason = json[0]["reason"].as_str().unwrap();
+    assert!(reason.starts_with("fan replaced, by ") && reason.contains(", at 20"), "{reason}");
+    here.output(&["rabbit", "enable", "rabbit-1"]);
+    assert_eq!(state(&here), "Enabled");
+    let json = here.json(&["rabbit", "list", "rabbit-1", "--json"]);
+    assert!(json[0].get("reason").is_none(), "{json}");
+}
