@@ -97,8 +97,13 @@ pub async fn run(config: Config) -> Result<End, RunError> {
         let has_coordinator = matches!(config.upstream, Upstream::Coordinator(_));
         idle(after, has_coordinator, Arc::clone(&view), Arc::clone(&outbox), clients)
     });
-    let linking =
-        start_link(config.upstream, &config.site.node, Arc::clone(&outbox), events).await?;
+    let linking = start_link(
+        config.upstream,
+        (&config.site.node, idle.is_none()),
+        Arc::clone(&outbox),
+        events,
+    )
+    .await?;
     notify_ready();
 
     let agent = Agent::new(config.site, converger, Arc::new(records), outbox);
@@ -125,13 +130,13 @@ async fn wait_for_end(signals: Signals, idle: Option<impl Future<Output = ()>>) 
 /// Starts the task that connects the agent to its coordinator or to the API.
 async fn start_link(
     upstream: Upstream,
-    node: &NodeName,
+    (node, is_resident): (&NodeName, bool),
     outbox: Arc<Outbox>,
     events: mpsc::Sender<LinkEvent>,
 ) -> Result<JoinHandle<()>, RunError> {
     match upstream {
         Upstream::Coordinator(address) => {
-            let hello = hello(node, Role::Compute).map_err(RunError::Hello)?;
+            let hello = hello(node, Role::Compute, is_resident).map_err(RunError::Hello)?;
             // Fails at once if the files cannot be used: only an administrator can correct them.
             address.endpoint().map_err(RunError::Coordinator)?;
             let linked = link::run(*address, hello, outbox, events);

@@ -41,6 +41,8 @@ pub(crate) struct Session {
     pub node: String,
     /// The session's number, which grows with each session of any node.
     pub epoch: u64,
+    /// Whether something is wrong while the agent has no session.
+    pub is_resident: bool,
     /// Time without a message after which the node's agent counts as silent although its connection is open; `None` if
     /// the agent does not say that it is alive.
     pub quiet_after: Option<Duration>,
@@ -122,9 +124,10 @@ impl Hub {
     pub(crate) fn hello(&self, hello: Hello) -> Result<Session, RejectedHello> {
         let mut roster = self.roster();
         let node = hello.node.clone();
-        // A message may come late by as much as it takes to miss one and a bit.
+        // Two and a quarter periods: one message may be lost, and the next one late.
         let quiet_after = Duration::from_secs(u64::from(hello.alive_every) * 9 / 4);
         let quiet_after = Some(quiet_after).filter(|quiet| !quiet.is_zero());
+        let is_resident = hello.resident;
         let node_kind =
             if hello.role() == v1::Role::Rabbit { NodeKind::Rabbit } else { NodeKind::Compute };
         let was_rabbit = roster.is_rabbit(&node);
@@ -138,7 +141,7 @@ impl Hub {
         // Under the lock of the roster, so that the changes of one node are sent in their order.
         self.send_change(&node, true, Timestamp::now());
         drop(roster);
-        Ok(Session { node, epoch, quiet_after, notify })
+        Ok(Session { node, epoch, is_resident, quiet_after, notify })
     }
 
     /// Records the time at which the certificate of a session expires, in seconds since 1970.
@@ -149,7 +152,8 @@ impl Hub {
     /// Closes a session in the roster and the exchange.
     pub(crate) fn close_session(&self, session: &Session) {
         let mut roster = self.roster();
-        if roster.close_session(&session.node, session.epoch, now()) {
+        let is_newest = roster.close_session(&session.node, session.epoch, now());
+        if is_newest && session.is_resident {
             self.send_change(&session.node, false, Timestamp::now());
         }
         drop(roster);
@@ -271,7 +275,7 @@ impl Hub {
     }
 
     fn send_change(&self, node: &str, is_open: bool, at: Timestamp) {
-        // Without an engine nobody receives the changes.
+        // Without an engine the receiver is dropped.
         let _ = self.sessions.send(SessionChange { node: node.to_owned(), is_open, at });
     }
 

@@ -28,6 +28,8 @@ use crate::roster::RejectedHello;
 /// Number of messages that may wait for one node to read them. Further messages are not built yet: the node's queue
 /// holds only the names of their objects.
 const IN_FLIGHT: usize = 4;
+/// Delay of a timer that shows that this process was paused.
+const LATE: Duration = Duration::from_secs(5);
 /// Longest time between a node's connect and its hello.
 const HELLO_DEADLINE: Duration = Duration::from_secs(10);
 
@@ -237,6 +239,12 @@ impl Hearing {
     }
 
     fn set_quiet(&mut self, hub: &Hub, session: &Session) {
+        // After a pause of this process, messages of the node may wait to be read.
+        let since = self.last.0.elapsed();
+        if self.quiet_after.is_some_and(|quiet_after| since > quiet_after + LATE) {
+            self.last.0 = Instant::now();
+            return;
+        }
         self.is_quiet = true;
         log::warn!(node = session.node.as_str(), last_heard:% = self.last.1; "nothing is heard of the node, although its connection is open");
         hub.set_quiet(session, self.last.1);

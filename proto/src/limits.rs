@@ -42,8 +42,16 @@ pub struct TooLong {
 /// Names the first field that is too long.
 pub fn check_hello(hello: &Hello) -> Result<(), TooLong> {
     // Destructured, so that the compiler reports a new field here.
-    let Hello { node, role: _, boot_id, started_at: _, booted_at: _, version, alive_every: _ } =
-        hello;
+    let Hello {
+        node,
+        role: _,
+        boot_id,
+        started_at: _,
+        booted_at: _,
+        version,
+        alive_every: _,
+        resident: _,
+    } = hello;
     fits("hello.node", node.len(), NAME)?;
     fits("hello.boot_id", boot_id.len(), TOKEN)?;
     fits("hello.version", version.len(), TOKEN)

@@ -291,7 +291,7 @@ fn start_agent(
     let url = format!("unix://{}", socket.display());
     let coordinator = CertificateArgs::default().coordinator(&url).unwrap();
     let (events, from_link) = mpsc::channel(4);
-    let hello = hello(&site.node, Role::Compute).unwrap();
+    let hello = hello(&site.node, Role::Compute, true).unwrap();
     let linking = tokio::spawn(link::run(coordinator, hello, Arc::clone(&outbox), events));
     let (stop, stopping) = oneshot::channel();
     let agent = Agent::new(site, converger, chassis.records(), Arc::clone(&outbox));

@@ -9,6 +9,9 @@ use clap::{Args, ValueEnum};
 use containers::claim::Holder;
 use workflow::{Containers, Settings};
 
+/// Time after which a node's agent counts as silent where one coordinator serves all nodes.
+const SILENT_AFTER: Duration = Duration::from_secs(60);
+
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Workflows")]
 pub(super) struct WorkflowArgs {
@@ -59,9 +62,10 @@ pub(super) struct WorkflowArgs {
     #[arg(long, env = "WARREN_CONTAINER_PACKAGES", requires = "container_namespace")]
     container_packages: bool,
     /// Time after which the agent of a node counts as silent: a rabbit is then Offline, and a job that waits for the node
-    /// says so
-    #[arg(long, value_name = "TIME", env = "WARREN_SILENT_AFTER", default_value = "60s", value_parser = humantime::parse_duration)]
-    silent_after: Duration,
+    /// says so. On a cluster, give it only if one coordinator drives the workflows and serves all nodes
+    /// [default: 60s when the coordinator serves the API itself, else never]
+    #[arg(long, value_name = "TIME", env = "WARREN_SILENT_AFTER", value_parser = humantime::parse_duration, conflicts_with = "claim_containers_as")]
+    silent_after: Option<Duration>,
 }
 
 /// How a rabbit names its computes' allocations.
@@ -149,7 +153,7 @@ impl WorkflowArgs {
             containers,
             has_nodes,
             claims_as,
-            silent_after: self.silent_after,
+            silent_after: self.silent_after.or(is_standalone.then_some(SILENT_AFTER)),
             directories: self.global.into_iter().map(|(name, path)| (path, name)).collect(),
         };
         self.workflows.unwrap_or(is_standalone).then_some(settings)

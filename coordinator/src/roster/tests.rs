@@ -10,6 +10,7 @@ fn hello(node: &str, boot: &str, booted_at: u64, started_at: u64) -> Hello {
         started_at,
         version: "1".to_owned(),
         alive_every: 0,
+        resident: true,
     }
 }
 

@@ -32,6 +32,7 @@ pub(crate) fn hello(node: &str, started_at: u64) -> Hello {
         started_at,
         version: "test".to_owned(),
         alive_every: 0,
+        resident: true,
     }
 }
 

@@ -19,7 +19,7 @@ const RABBIT: &str = "rabbit-1";
 
 async fn start(directory: &TempDir) -> StandaloneCoordinator {
     let settings = workflow::Settings {
-        silent_after: Duration::from_secs(3),
+        silent_after: Some(Duration::from_secs(3)),
         ..workflow::Settings::default()
     };
     StandaloneCoordinator::start_as(directory, None, Some(settings)).await

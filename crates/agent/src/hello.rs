@@ -25,12 +25,12 @@ pub enum HelloError {
 }
 
 /// Seconds without another message after which the agent of a rabbit says that it is alive. A compute's agent never says
-/// so, because its job would notice.
+/// so, because its job would notice the wakeups.
 const ALIVE_EVERY: u32 = 20;
 
 /// Creates the hello of this agent. Of two agents of one node, the coordinator serves the agent of the later boot, and
 /// within one boot the agent that started later.
-pub fn hello(node: &NodeName, role: Role) -> Result<Hello, HelloError> {
+pub fn hello(node: &NodeName, role: Role, resident: bool) -> Result<Hello, HelloError> {
     let now = clock_gettime(ClockId::CLOCK_BOOTTIME).map_err(HelloError::Clock)?;
     let seconds = u64::try_from(now.tv_sec()).unwrap_or(0);
     let nanoseconds = u64::try_from(now.tv_nsec()).unwrap_or(0);
@@ -42,6 +42,7 @@ pub fn hello(node: &NodeName, role: Role) -> Result<Hello, HelloError> {
         started_at: seconds * 1_000_000_000 + nanoseconds,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         alive_every: if role == Role::Rabbit { ALIVE_EVERY } else { 0 },
+        resident,
     })
 }
 
@@ -79,7 +80,7 @@ mod tests {
     /// always count as newer, and two agents of one node would replace each other for ever.
     #[test]
     fn refresh_updates_the_boot_time_and_keeps_the_start_time() {
-        let original = hello(&"compute-01".parse().unwrap(), Role::Compute).unwrap();
+        let original = hello(&"compute-01".parse().unwrap(), Role::Compute, true).unwrap();
         let before = Hello { booted_at: 7, started_at: 7, ..original.clone() };
         let after = refresh(&before);
         assert!(after.booted_at.abs_diff(original.booted_at) <= 1, "{after:?}");
@@ -89,8 +90,10 @@ mod tests {
     #[test]
     fn of_two_hellos_of_one_boot_the_later_one_has_the_later_start_time() {
         let node = "compute-01".parse().unwrap();
-        let (first, second) =
-            (hello(&node, Role::Compute).unwrap(), hello(&node, Role::Compute).unwrap());
+        let (first, second) = (
+            hello(&node, Role::Compute, true).unwrap(),
+            hello(&node, Role::Compute, true).unwrap(),
+        );
         assert!(second.started_at > first.started_at);
         assert_eq!((first.boot_id.len(), &first.boot_id), (36, &second.boot_id));
         assert!(first.booted_at > 0);

@@ -28,8 +28,9 @@ use crate::{
     plan::first_steps,
 };
 
-/// Maximum number of rounds (observe, plan, execute) before the converger gives up. A new allocation needs three: the
-/// first creates its namespaces, the second attaches them, the third finds no more steps.
+/// Maximum number of rounds (observe, plan, execute) before the converger gives up. A new allocation needs up to
+/// four: the first creates its namespaces, the second attaches them or zeroes some, the third attaches these, the fourth
+/// finds no more steps.
 const ROUNDS: usize = 6;
 
 /// Maximum number of times that a unit observes again because another unit changed the node between the observation and

@@ -82,6 +82,8 @@ struct Engine {
     /// Keys that [`Wake::Waiting`] plans again: those whose last plan has an outcome other than Done. If the value is
     /// true, an outcome is Failed or Queued, and [`Wake::Failing`] plans the key again too.
     waiting: BTreeMap<Key, bool>,
+    /// The nodes whose agents have to act, for each key that waits for some.
+    awaited: BTreeMap<Key, BTreeSet<String>>,
     /// The key whose changes take capacity, ports or names now: one key at a time, because the next plan must know
     /// which capacity, ports and names are taken.
     placing: Option<Key>,
@@ -109,10 +111,7 @@ struct Pass {
 impl Engine {
     fn new(client: Client, settings: Settings, rules: Rules) -> Self {
         let mut world = World::new(settings);
-        // Of several coordinators, each has sessions with some nodes only: the others would look silent.
-        if world.site.settings.claims_as.is_none() {
-            world.site.sessions.begin(Timestamp::now());
-        }
+        world.site.sessions.begin(Timestamp::now());
         Self {
             client,
             world,
@@ -120,6 +119,7 @@ impl Engine {
             queue: Queue::new(SIDE_BY_SIDE),
             passes: JoinSet::new(),
             waiting: BTreeMap::new(),
+            awaited: BTreeMap::new(),
             placing: None,
             after_placing: BTreeSet::new(),
             lease: SharedLease::default(),
@@ -189,6 +189,11 @@ impl Engine {
                 Wake::Key(key) => self.queue.wake(key),
                 Wake::Waiting => self.wake_waiting(|_| true),
                 Wake::Failing => self.wake_waiting(|is_failing| is_failing),
+                Wake::Awaiting(node) => {
+                    let awaits = |awaited: &BTreeSet<String>| awaited.contains(&node);
+                    let keys = self.awaited.iter().filter(|(_, awaited)| awaits(awaited));
+                    keys.for_each(|(key, _)| self.queue.wake(key.clone()));
+                }
             }
         }
     }
@@ -251,7 +256,13 @@ impl Engine {
     }
 
     fn plan(&mut self, key: &Key) -> Plan {
-        let plan = plan_key(&self.world, key, Timestamp::now());
+        let mut plan = plan_key(&self.world, key, Timestamp::now());
+        let awaited = std::mem::take(&mut plan.awaited);
+        if awaited.is_empty() {
+            self.awaited.remove(key);
+        } else {
+            self.awaited.insert(key.clone(), awaited);
+        }
         let outcomes = &plan.outcomes;
         let is_failing = outcomes
             .iter()

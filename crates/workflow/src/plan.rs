@@ -18,6 +18,8 @@ pub mod setup;
 pub mod storage;
 pub mod teardown;
 
+use std::collections::BTreeSet;
+
 use api::{ErrorType, Severity, WorkflowState, workflow::DriverStatus};
 use controller::has_finalizer;
 use directive::{Command, Directive, check};
@@ -46,6 +48,8 @@ pub struct Plan {
     pub changes: Vec<Change>,
     /// Progress of each directive in the present state.
     pub outcomes: Vec<Outcome>,
+    /// Nodes whose agents have to act.
+    pub awaited: BTreeSet<String>,
     /// True if the engine plans this key again soon: because a wait is too recent to be in the status yet, or because
     /// the workflow waits until ports may be used again, a time that no watch reports.
     pub replan_soon: bool,
@@ -55,8 +59,8 @@ pub struct Plan {
 
 impl From<Progress> for Plan {
     fn from(progress: Progress) -> Self {
-        let outcomes = vec![progress.outcome];
-        Self { changes: progress.changes, outcomes, ..Self::default() }
+        let Progress { changes, outcome, awaited } = progress;
+        Self { changes, outcomes: vec![outcome], awaited, ..Self::default() }
     }
 }
 
@@ -146,10 +150,11 @@ pub fn plan(view: &View<'_>, now: Timestamp) -> Plan {
     }
     let mut outcomes = Vec::new();
     let is_early = report::is_new(view, &state, now);
-    let mut silent_from = None;
+    let (mut silent_from, mut awaited) = (None, BTreeSet::new());
     for progress in all_progress {
         let progress = name_silent(view, progress, &mut silent_from, now);
         changes.extend(progress.changes);
+        awaited.extend(progress.awaited);
         let outcome =
             if is_early { wlm_errors_as_waits(progress.outcome) } else { progress.outcome };
         outcomes.push(fail_if_refused(view, outcome));
@@ -169,7 +174,7 @@ pub fn plan(view: &View<'_>, now: Timestamp) -> Plan {
         || container::is_cooling(view, now);
     let moments = [container::next_moment(view, now), copies::next_moment(view, now), silent_from];
     let replan_at = moments.into_iter().flatten().min();
-    Plan { changes, outcomes, replan_soon, replan_at }
+    Plan { changes, outcomes, awaited, replan_soon, replan_at }
 }
 
 /// Turns a wait for a node whose agent is silent into an error that lasts as long as the silence, so that the time-outs
@@ -181,7 +186,7 @@ fn name_silent(
     now: Timestamp,
 ) -> Progress {
     let Outcome::Wait(what) = &progress.outcome else { return progress };
-    let mut silent = Vec::new();
+    let mut silent: Vec<String> = Vec::new();
     for node in &progress.awaited {
         match view.site.contact(node, now) {
             Contact::Silent(silence) => silent.push(format!("the agent of {node} is {silence}")),
@@ -190,12 +195,9 @@ fn name_silent(
         }
     }
     let Some(first) = silent.first() else { return progress };
-    let others = match silent.len() - 1 {
-        0 => String::new(),
-        others => format!(", and {others} more are silent"),
-    };
+    let others = if silent.len() > 1 { ", and others are silent too" } else { "" };
     progress.outcome = Outcome::Failed(transient_error(format!(
-        "pending {what}: {first}{others}; see whether the machine and its agent run, or declare the node down to the workload manager"
+        "pending {what}: {first}{others}; see whether the machine and its agent run"
     )));
     progress
 }

@@ -65,6 +65,13 @@ impl Progress {
         Self { changes: Vec::new(), outcome, awaited }
     }
 
+    /// Adds nodes whose agents have to act.
+    #[must_use]
+    pub fn awaiting<'a>(mut self, nodes: impl IntoIterator<Item = &'a str>) -> Self {
+        self.awaited.extend(nodes.into_iter().map(str::to_owned));
+        self
+    }
+
     /// Adds changes. With changes, the outcome Done becomes Working.
     #[must_use]
     pub fn with(mut self, changes: impl IntoIterator<Item = Change>) -> Self {

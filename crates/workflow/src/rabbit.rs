@@ -40,7 +40,7 @@ pub fn plan(site: &Site, rabbit: &str, now: Timestamp) -> Plan {
     let contact = site.contact(rabbit, now);
     let is_news = contact == Contact::Open && !site.had_session(rabbit);
     let noting = is_news.then(|| note_session(storage)).flatten();
-    let updating = noting.or_else(|| update_status(site, rabbit, storage, contact));
+    let updating = update_status(site, rabbit, storage, contact).or(noting);
     let replan_at = if let Contact::Ended(due) = contact { Some(due) } else { None };
     Plan { changes: updating.into_iter().collect(), replan_at, ..Plan::default() }
 }
@@ -296,6 +296,7 @@ mod tests {
     #[test]
     fn a_silent_rabbit_is_offline_after_the_limit_and_ready_again_with_its_next_session() {
         let (mut site, rabbit) = captured_site();
+        site.settings.silent_after = Some(std::time::Duration::from_secs(60));
         let session = |is_open, second| SessionChange {
             node: "rabbit-1".to_owned(),
             is_open,
@@ -303,7 +304,7 @@ mod tests {
         };
         assert_eq!(rabbit, "rabbit-1");
         site.sessions.begin(at(0));
-        site.sessions.take(session(true, 1));
+        site.sessions.record(session(true, 1));
         let [Change::Patch(target, patch)] = &plan(&site, &rabbit, at(1)).changes[..] else {
             panic!("the session is noted")
         };
@@ -315,7 +316,7 @@ mod tests {
         site.storages.insert(rabbit.clone(), Arc::new(storage));
         assert_eq!(plan(&site, &rabbit, at(1)).changes, []);
 
-        site.sessions.take(session(false, 100));
+        site.sessions.record(session(false, 100));
         let soon = plan(&site, &rabbit, at(159));
         assert_eq!((soon.changes, soon.replan_at), (Vec::new(), Some(at(160))));
         let (status, message) = written(&plan(&site, &rabbit, at(160)));
@@ -323,7 +324,7 @@ mod tests {
         let message = message.as_str().unwrap();
         assert!(message.starts_with("the agent of rabbit-1 is silent since 2027-"), "{message}");
 
-        site.sessions.take(session(true, 200));
+        site.sessions.record(session(true, 200));
         assert_eq!(plan(&site, &rabbit, at(200)).changes, [], "the Storage is still Ready");
 
         let mut anew = site.clone();

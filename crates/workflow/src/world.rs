@@ -74,6 +74,8 @@ pub enum Wake {
     Key(Key),
     /// Every workflow that waits for something.
     Waiting,
+    /// Every workflow that waits for the agent of this node.
+    Awaiting(String),
     /// Every workflow with an outcome that is Failed or Queued: there may be room for the workflow now.
     Failing,
 }

@@ -29,6 +29,8 @@ fn switches(config: &Config) -> Result<Option<Arc<dyn Switches>>, RunError> {
 /// the rabbit has no drives.
 #[cfg(not(feature = "switchtec"))]
 fn switches(_: &Config) -> Result<Option<Arc<dyn Switches>>, RunError> {
-    let is_present = std::path::Path::new("/dev/switchtec0").exists();
+    let devices = std::fs::read_dir("/dev").map_err(RunError::Devices)?;
+    let mut names = devices.filter_map(|device| device.ok()?.file_name().into_string().ok());
+    let is_present = names.any(|name| name.starts_with("switchtec"));
     if is_present { Err(RunError::NoSwitchtec) } else { Ok(None) }
 }

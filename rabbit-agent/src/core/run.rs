@@ -50,8 +50,11 @@ pub enum RunError {
     #[error("open the file of --switchtec-record")]
     SwitchtecRecord(#[source] std::io::Error),
     #[cfg(not(feature = "switchtec"))]
+    #[error("list /dev")]
+    Devices(#[source] std::io::Error),
+    #[cfg(not(feature = "switchtec"))]
     #[error(
-        "this rabbit has PCIe switches (/dev/switchtec0), and this rabbit-agent was built without the feature switchtec: install one with it"
+        "this rabbit has PCIe switches (/dev/switchtec*), and this rabbit-agent was built without the feature switchtec: install one with it"
     )]
     NoSwitchtec,
     #[error("open the records of mounts")]
@@ -234,7 +237,7 @@ fn link_to_coordinator(
     health: &HealthState,
     planner: Planner,
 ) -> Result<oneshot::Receiver<String>, RunError> {
-    let hello = hello(&config.rabbit.site.node, Role::Rabbit).map_err(RunError::Hello)?;
+    let hello = hello(&config.rabbit.site.node, Role::Rabbit, true).map_err(RunError::Hello)?;
     coordinator.endpoint().map_err(RunError::Coordinator)?;
     let outbox = Arc::new(Outbox::default());
     let answers = Arc::clone(&outbox);

@@ -14,8 +14,11 @@ use storage::{
 use crate::{core::Cache, kinds::container::step};
 
 /// Longest time that an NVMe drive may take to erase a namespace: the deadline of the command Format NVM (`ERASE` in
-/// crate storage-linux).
+/// crate drives).
 const LONGEST_ERASURE: &str = "at most 1 h";
+
+/// Deadline of zeroing a namespace (`ZEROED_WITHIN` in crate drives).
+const LONGEST_ZEROING: &str = "at most 4 h";
 
 const UNFINISHED: &str = "holds no data: its creation was interrupted";
 
@@ -130,7 +133,7 @@ fn is_in_file(id: &NamespaceId, observed: &Observed) -> bool {
 
 fn zeroing(id: &NamespaceId, observed: &Observed) -> Option<String> {
     let namespace = observed.namespaces.iter().find(|namespace| namespace.id == *id)?;
-    Some(format!("writes {}, at most 4 h", ByteSize(namespace.size).display().iec()))
+    Some(format!("writes {}, {LONGEST_ZEROING}", ByteSize(namespace.size).display().iec()))
 }
 
 fn erasure(id: &NamespaceId, owner: &DataOwner, observed: &Observed) -> Option<String> {

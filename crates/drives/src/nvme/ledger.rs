@@ -92,7 +92,7 @@ impl Ledger {
     }
 
     /// Replaces the intent by the record of the created namespace. `members` is the number of namespaces of the
-    /// allocation; `whole` says whether every block of the namespace reads as zero.
+    /// allocation; `creation` says whether the namespace can be used.
     pub(super) fn record_created(
         &self,
         allocation: AllocationId,
@@ -110,7 +110,7 @@ impl Ledger {
                 owner,
                 size: found.size,
                 members,
-                whole: creation != Creation::Partial,
+                whole: creation == Creation::Complete,
                 to_zero: creation == Creation::ToZero,
                 erased: false,
                 replaced: false,
@@ -131,7 +131,7 @@ impl Ledger {
             file.namespaces
                 .iter_mut()
                 .filter(|record| record.nsid == nsid)
-                .for_each(|record| record.to_zero = false);
+                .for_each(|record| (record.whole, record.to_zero) = (true, false));
         })
     }
 
@@ -139,7 +139,7 @@ impl Ledger {
     pub(super) fn record_erased(&self, namespace: &Found) -> io::Result<()> {
         self.change(|file| {
             for record in file.namespaces.iter_mut().filter(|record| record.is_of(namespace)) {
-                (record.whole, record.erased) = (false, true);
+                (record.whole, record.to_zero, record.erased) = (false, false, true);
             }
         })
     }

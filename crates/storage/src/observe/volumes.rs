@@ -91,11 +91,14 @@ impl GroupContext<'_> {
         }
     }
 
-    /// Returns the standing of a namespace. A namespace that LVM does not use counts as unattached if it is neither
-    /// attached to the rabbit nor a block device here; otherwise it counts as lost.
+    /// Returns the standing of a namespace. A namespace that LVM does not use counts as unattached if it must
+    /// still be zeroed, or is neither attached to the rabbit nor a block device here; otherwise it counts as lost.
     fn standing(&self, namespace: &Namespace, group: &VolumeGroup) -> Standing {
         if let Some(why) = fault(namespace, self.observed) {
             return Standing::Lost(why.to_owned());
+        }
+        if namespace.needs_zeroing {
+            return Standing::Unattached;
         }
         let Some(device) = self.device(namespace) else {
             let rabbit = Some(Endpoint::Rabbit);

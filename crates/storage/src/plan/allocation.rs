@@ -48,8 +48,9 @@ pub(super) fn allocate(
             let mut steps = leftovers;
             let (unzeroed, usable): (Vec<_>, Vec<_>) =
                 members.reachable.iter().copied().partition(|namespace| namespace.needs_zeroing);
-            steps.extend(unzeroed.into_iter().map(|namespace| zero(namespace, allocation.id)));
+            // Access to the other namespaces comes first: zeroing takes hours, and may fail.
             steps.extend(grant(&usable, &allocation.access, observed));
+            steps.extend(unzeroed.into_iter().map(|namespace| zero(namespace, allocation.id)));
             steps.extend(replace_lost(&members, observed));
             return Ok(steps);
         }

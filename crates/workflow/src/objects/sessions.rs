@@ -2,7 +2,7 @@
 //!
 //! Silence is positive evidence only: an agent counts as silent when it had a session that ended, or when an object says
 //! that it had one and it opened none since this coordinator began. An agent that never had a session may use the API
-//! directly, and nothing follows from that.
+//! directly, and nothing follows from that. Ends of sessions are recorded only of agents that run all the time.
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
@@ -16,10 +16,10 @@ pub struct SessionChange {
     pub at: Timestamp,
 }
 
-/// The sessions of nodes with this coordinator, if it is the only one.
+/// The sessions of nodes with this coordinator.
 #[derive(Clone, Debug, Default)]
 pub struct Sessions {
-    /// Time from which this coordinator has accepted sessions; `None` if nodes may have sessions with other coordinators.
+    /// Time from which this coordinator has accepted sessions; `None` before the engine runs.
     begun: Option<Timestamp>,
     /// Nodes that had a session: `None` while it is open, otherwise the time of its end.
     nodes: BTreeMap<String, Option<Timestamp>>,
@@ -51,16 +51,12 @@ impl Sessions {
         self.begun = Some(now);
     }
 
-    /// Takes in a change; returns true if a node that had lost its session has one again, or has lost it.
-    pub fn take(&mut self, change: SessionChange) -> bool {
+    /// Takes in a change. A node that was not heard before its connection broke has been silent since it was last heard.
+    pub fn record(&mut self, change: SessionChange) {
         let ended = (!change.is_open).then_some(change.at);
-        let before = self.nodes.get(&change.node).copied();
-        let is_news = ended.is_some() || before.is_some();
-        // A node that was not heard before its connection broke has been silent since it was last heard.
-        let earlier =
-            before.flatten().filter(|earlier| ended.is_some_and(|ended| *earlier < ended));
+        let before = self.nodes.get(&change.node).copied().flatten();
+        let earlier = before.filter(|earlier| ended.is_some_and(|ended| *earlier < ended));
         self.nodes.insert(change.node, earlier.or(ended));
-        is_news
     }
 
     /// Returns what is known of a node's agent. `had_session` says whether an object records that the agent had a
@@ -117,7 +113,7 @@ mod tests {
         sessions.begin(at(0));
         for (is_open, second) in changes {
             let node = "rabbit-1".to_owned();
-            sessions.take(SessionChange { node, is_open: *is_open, at: at(*second) });
+            sessions.record(SessionChange { node, is_open: *is_open, at: at(*second) });
         }
         sessions
     }
@@ -139,26 +135,5 @@ mod tests {
             let found = sessions(changes).contact("rabbit-1", had_session, LIMIT, at(now));
             assert_eq!(found, expected, "{changes:?} at {now}");
         }
-        let mut one_of_several = Sessions::default();
-        one_of_several.take(SessionChange {
-            node: "rabbit-1".to_owned(),
-            is_open: false,
-            at: at(1),
-        });
-        let found = one_of_several.contact("rabbit-1", true, LIMIT, at(1000));
-        assert_eq!(
-            found,
-            Contact::Unknown,
-            "the rabbit may have a session with another coordinator"
-        );
-    }
-
-    #[test]
-    fn a_first_session_wakes_nothing_that_waits_and_a_returning_one_does() {
-        let mut sessions = sessions(&[]);
-        let mut take = |is_open| {
-            sessions.take(SessionChange { node: "rabbit-1".to_owned(), is_open, at: at(1) })
-        };
-        assert_eq!([take(true), take(false), take(true)], [false, true, true]);
     }
 }

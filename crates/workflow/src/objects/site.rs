@@ -48,8 +48,9 @@ pub struct Settings {
     pub has_nodes: bool,
     /// This coordinator's identity, under which it claims the runs of containers; `None` if it is the only coordinator.
     pub claims_as: Option<Holder>,
-    /// Time after the end of its session from which a node's agent counts as silent.
-    pub silent_after: Duration,
+    /// Time after the end of its session from which a node's agent counts as silent; `None` where nodes may have sessions
+    /// with other coordinators, so that no agent counts as silent.
+    pub silent_after: Option<Duration>,
 }
 
 impl Default for Settings {
@@ -61,7 +62,7 @@ impl Default for Settings {
             containers: None,
             has_nodes: false,
             claims_as: None,
-            silent_after: Duration::from_secs(60),
+            silent_after: None,
         }
     }
 }
@@ -151,7 +152,11 @@ impl Site {
     /// Returns what is known of a node's agent.
     #[must_use]
     pub fn contact(&self, node: &str, now: Timestamp) -> Contact {
-        self.sessions.contact(node, self.had_session(node), self.settings.silent_after, now)
+        let Some(limit) = self.settings.silent_after else { return Contact::Unknown };
+        let contact = self.sessions.contact(node, self.had_session(node), limit, now);
+        // An administrator removes the annotation of a rabbit whose agent no longer uses the coordinator.
+        let may_be_gone = self.storages.contains_key(node) && !self.had_session(node);
+        if may_be_gone && contact != Contact::Open { Contact::Unknown } else { contact }
     }
 
     /// Returns whether the Storage of a rabbit says that the rabbit's agent had a session with a coordinator.

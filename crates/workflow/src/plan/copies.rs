@@ -137,7 +137,9 @@ fn verdict<'a>(
         all.into_iter().partition(|movement| movement.is_finished());
     let failed: Vec<_> = ended.iter().filter(|movement| !movement.has_succeeded()).collect();
     if !running.is_empty() {
-        return Progress::wait(figures::progress_text(&running, &ended, failed.len()));
+        let rabbits = running.iter().filter_map(|movement| movement.metadata.namespace.as_deref());
+        let text = figures::progress_text(&running, &ended, failed.len());
+        return Progress::wait(text).awaiting(rabbits);
     }
     let Some(first) = failed.first() else { return Progress::default() };
     let status = first.status.clone().unwrap_or_default();

@@ -84,11 +84,10 @@ impl WatchedKind for LustreFileSystem {
 impl World {
     /// Takes in that the session of a node's agent was opened or ended.
     pub fn take_session(&mut self, change: SessionChange) -> Vec<Wake> {
-        let rabbit = Key::Rabbit(change.node.clone());
-        let is_rabbit = self.site.nodes.contains_key(&change.node);
-        let is_news = self.site.sessions.take(change);
-        let waiting = is_news.then_some(Wake::Waiting);
-        is_rabbit.then_some(Wake::Key(rabbit)).into_iter().chain(waiting).collect()
+        let node = change.node.clone();
+        self.site.sessions.record(change);
+        let rabbit = self.site.nodes.contains_key(&node).then(|| Key::Rabbit(node.clone()));
+        rabbit.map(Wake::Key).into_iter().chain([Wake::Awaiting(node)]).collect()
     }
 }
 

@@ -62,6 +62,7 @@ impl Running {
             match wake {
                 Wake::Key(key) => drop(self.woken.insert(key)),
                 Wake::Waiting => self.woken.extend(self.waiting.keys().cloned()),
+                Wake::Awaiting(_) => unreachable!("this site has no sessions"),
                 Wake::Failing => {
                     let failing = self.waiting.iter().filter(|(_, is_failing)| **is_failing);
                     self.woken.extend(failing.map(|(key, _)| key.clone()));

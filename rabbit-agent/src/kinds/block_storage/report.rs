@@ -96,8 +96,9 @@ fn allocation_status(
         .map(|namespace| namespace.id)
         .collect();
     let ours = NamespaceOwner::Ours(allocation.id);
-    let ours: Vec<&Namespace> =
-        observed.namespaces.iter().filter(|namespace| namespace.owner == ours).collect();
+    // A namespace that must still be zeroed is no part of the allocation yet.
+    let is_usable = |namespace: &&Namespace| namespace.owner == ours && !namespace.needs_zeroing;
+    let ours: Vec<&Namespace> = observed.namespaces.iter().filter(is_usable).collect();
     if ours.is_empty() {
         return NnfNodeBlockStorageAllocationStatus::default();
     }

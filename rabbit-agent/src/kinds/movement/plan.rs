@@ -2,7 +2,7 @@
 
 mod turns;
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use movement::{
     order::Task,
@@ -68,6 +68,24 @@ pub struct Limits {
     pub grace: Duration,
     /// How long the removal of temporary files may take.
     pub clean: Duration,
+}
+
+impl fmt::Display for MovementStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Start => f.write_str("start the copy"),
+            Self::Follow => f.write_str("report its progress"),
+            Self::Cancel => f.write_str("cancel it"),
+            Self::Kill => f.write_str("kill its processes"),
+            Self::Wait(time) => write!(f, "wait {} s", time.as_secs_f32()),
+            Self::Stuck => f.write_str("report processes that do not end"),
+            Self::Clean => f.write_str("remove its temporary files"),
+            Self::Finish(_) => f.write_str("report its end"),
+            Self::Fail(why) => write!(f, "report its failure: {why}"),
+            Self::FinishCancelled => f.write_str("report that it was cancelled"),
+            Self::Release => f.write_str("remove its records"),
+        }
+    }
 }
 
 /// The next step.

@@ -124,7 +124,7 @@ impl Run<'_> {
                 Err(error) => return self.wait(&chain(&error), Retry::Later).await,
             };
             let step = plan(want, &snapshot.state, self.movers.limits());
-            if let Err(error) = rounds.begin(&[format!("{step:?}")]) {
+            if let Err(error) = rounds.begin(&[step.to_string()]) {
                 return self.report_trouble(&error.to_string(), Retry::Later).await;
             }
             match step {

@@ -6,10 +6,16 @@ use super::{DriveError, NvmeDrive, Result, attached_at};
 use crate::nvme::ledger::Found;
 
 impl NvmeDrive {
-    /// Attaches a namespace that an allocation owns to the host at `endpoint`.
+    /// Attaches a namespace that an allocation owns to the host at `endpoint`. Only the rabbit gets a namespace that must
+    /// still be zeroed.
     pub(crate) fn attach(&self, nsid: u32, endpoint: Endpoint, node: &NodeName) -> Result<()> {
         let controller = self.settle()?;
-        self.require_ours(&self.require_existing(nsid)?)?;
+        let namespace = self.require_existing(nsid)?;
+        self.require_ours(&namespace)?;
+        if endpoint != Endpoint::Rabbit && self.ledger.is_to_zero(&namespace) {
+            let why = format!("namespace {nsid} may hold data of earlier owners: zero it first");
+            return Err(DriveError::Unfit(why));
+        }
         let wanted = self.controllers(&controller, &self.secondaries()?).controller(endpoint)?;
         // Record the name before the attachment. After a crash in between, the agent would otherwise find access
         // without a recorded name, and withdraw it.

@@ -64,9 +64,10 @@ pub(crate) struct Record {
     /// allocation had one namespace.
     #[serde(rename = "of", default = "one_member")]
     pub(crate) members: u16,
-    /// Whether the creation of the namespace was completed, so that the namespace can be used, or zeroed and then used.
+    /// Whether the namespace can be used.
     pub(super) whole: bool,
-    /// Whether the namespace may hold data of earlier owners, and must be zeroed.
+    /// Whether the namespace may hold data of earlier owners, and must be zeroed before it is `whole`. An agent that
+    /// is older than this field counts such a namespace as partial, and deletes it.
     #[serde(default)]
     pub(crate) to_zero: bool,
     /// Whether the namespace was erased, so that only its deletion remains.
@@ -85,7 +86,7 @@ impl Record {
     }
 
     pub(crate) fn owner(&self) -> NamespaceOwner {
-        match (self.owner.id(), self.whole, self.replaced) {
+        match (self.owner.id(), self.whole || self.to_zero, self.replaced) {
             (Some(id), true, false) => NamespaceOwner::Ours(id),
             (Some(id), true, true) => NamespaceOwner::Replaced(id),
             (Some(id), false, _) => NamespaceOwner::Partial(id),

@@ -19,7 +19,7 @@ use crate::{
         view::{Containers, Group, View},
     },
     plan::{checks, global_lustre},
-    progress::{Progress, some_of},
+    progress::Progress,
 };
 
 /// Checks that containers can use the global Lustre file systems that they name.
@@ -119,11 +119,7 @@ pub(super) fn wait_for_mounts(view: &View<'_>, container: &Container, run: &Run<
     let has_all = |rabbit: &str| used.iter().all(|index| mounted.contains(&(*index, rabbit)));
     let waited = run.rabbits().filter(|rabbit| !has_all(rabbit));
     let waited: Vec<&str> = waited.collect();
-    if waited.is_empty() {
-        Progress::default()
-    } else {
-        Progress::wait(format!("mount on {}", some_of(waited)))
-    }
+    if waited.is_empty() { Progress::default() } else { Progress::wait_on("mount on", waited) }
 }
 
 /// Returns the directive that an argument names, and its file system.

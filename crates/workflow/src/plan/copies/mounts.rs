@@ -16,7 +16,7 @@ use crate::{
         proposal::wait_for_servers,
         storage::deleted_storage_error,
     },
-    progress::{Progress, some_of},
+    progress::Progress,
 };
 
 /// Mounts a directive's storage on the rabbits that copy it in this state.
@@ -50,7 +50,7 @@ pub fn mount_for_copies(
     let others = group.blocks.iter().filter(|((rabbit, _), block)| !is_alone(block, rabbit));
     let others: Vec<&str> = others.map(|((rabbit, _), _)| rabbit.as_str()).collect();
     if jobdw.file_system == FileSystem::Xfs && !others.is_empty() {
-        return Progress::wait(format!("withdrawal of computes' access on {}", some_of(others)));
+        return Progress::wait_on("withdrawal of computes' access on", others);
     }
     let slots = assign(view.site, group, &all, view.computes()).unwrap_or_default();
     let computes_of: BTreeMap<_, _> = by_slot(&slots);

@@ -59,7 +59,8 @@ impl MountProgress {
         let progress = match error {
             _ if self.nodes.is_empty() => Progress::default(),
             Some(error) => Progress::failed(error),
-            None => Progress::wait_on(what, self.nodes.iter().map(String::as_str)),
+            None => Progress::wait_on(what, self.nodes.iter().map(String::as_str))
+                .awaiting(self.rabbits.iter().map(String::as_str)),
         };
         progress.with(self.changes)
     }

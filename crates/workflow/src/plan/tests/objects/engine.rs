@@ -1,6 +1,9 @@
 //! The engine: it reads all objects, plans, and makes its changes at once.
 
-use std::sync::{Arc, LazyLock};
+use std::{
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
 
 use controller::{Event, Item, Trouble, Unreadable};
 use directive::Ruleset;
@@ -10,7 +13,7 @@ use serde_json::{Value, json};
 use super::{At, Objects, workflow_key};
 use crate::{
     change::Change,
-    objects::sessions::SessionChange,
+    objects::{sessions::SessionChange, site::Settings},
     plan::{
         Plan, plan_key,
         tests::{agents::act, describe::describe},
@@ -80,7 +83,9 @@ impl Objects {
 
     /// Returns the world of an engine that has just started.
     pub(crate) fn world(&self) -> World {
-        let mut world = World::new(self.settings.clone());
+        let settings =
+            Settings { silent_after: Some(Duration::from_secs(60)), ..self.settings.clone() };
+        let mut world = World::new(settings);
         world.site.rules = shipped_rules();
         self.settings.kinds(&mut Lists { site: self, world: &mut world });
         let time = |second| Timestamp::from_second(1_800_000_000 + second).unwrap();

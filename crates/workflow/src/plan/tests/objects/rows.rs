@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{At, Objects, parse_at, workflow_key};
 use crate::{
-    plan::{plan_key, tests::describe::describe},
+    plan::{Plan, plan_key, tests::describe::describe},
     progress::Outcome,
     world::{ForEachKind, Scope, Wake, WatchedKind, World},
 };
@@ -67,7 +67,7 @@ impl Objects {
     #[track_caller]
     fn assert_woken(&self, before: &Self, at: &str) {
         let mut world = before.world();
-        let outcomes = plan_key(&world, &workflow_key(), before.now()).outcomes;
+        let Plan { outcomes, awaited, .. } = plan_key(&world, &workflow_key(), before.now());
         let at = parse_at(at);
         let mut event =
             Delivery { before, after: self, at: &at, world: &mut world, wakes: Vec::new() };
@@ -78,6 +78,7 @@ impl Objects {
             Wake::Key(key) => *key == workflow_key(),
             Wake::Waiting => outcomes.iter().any(|outcome| *outcome != Outcome::Done),
             Wake::Failing => outcomes.iter().any(is_failing),
+            Wake::Awaiting(node) => awaited.contains(node),
         });
         assert!(wakes, "{at:?} wakes only {:?}; the outcomes are {outcomes:?}", event.wakes);
     }
