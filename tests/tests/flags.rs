@@ -17,13 +17,14 @@ const SCRIPTS: [&str; 2] =
     ["packaging/kubernetes/node-identities", "packaging/kubernetes/renew-token"];
 
 /// Flags of other programs that occur in the documents, each with its program.
-const THEIRS: [(&str, &str); 46] = [
+const THEIRS: [(&str, &str); 47] = [
     ("--allow-run-as-root", "mpirun"),
     ("--hostfile", "mpirun"),
     ("--progress", "dcp"),
     ("--uid", "dcp"),
     ("--gid", "dcp"),
     ("--test", "cargo"),
+    ("--no-default-features", "cargo"),
     ("--create", "systemd-tmpfiles"),
     ("--cli", "nnf-node-manager"),
     ("--direct", "nnf-node-manager"),

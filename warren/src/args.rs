@@ -61,7 +61,7 @@ pub(crate) enum Verb {
     Run(workflow::Run),
     /// Show every node: role, rabbit, connection, health
     Nodes,
-    /// Show rabbits as workload managers see them; disable and enable them
+    /// Show rabbits as workload managers see them; disable them
     #[command(subcommand)]
     Rabbit(rabbits::RabbitVerb),
     /// Show every mount: desired state, actual state, error

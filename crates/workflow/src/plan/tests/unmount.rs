@@ -1,5 +1,6 @@
 //! PostRun and Teardown: unmounts, the withdrawal of access, and the removal of storage.
 
+use api::names::annotation;
 use serde_json::json;
 
 use super::{GFS2, Objects, RAW, W, XFS, at, failure};
@@ -50,7 +51,9 @@ fn a_wait_for_a_node_without_a_session_becomes_an_error_after_a_minute() {
     site.after(60).plans(&[
         "w: PostRun TransientCondition: DW Directive 0: Internal error: pending unmount on c2: the agent of c2 is silent since 2027-01-15T08:00:10Z: its session with the coordinator ended, or it was not heard since then; see whether the machine and its agent run",
     ]);
-    let setup = at("Setup", XFS).disconnected("r").settle().forget().after(60);
+    let had_session = json!({"metadata": {"annotations": {annotation::HAD_SESSION: "true"}}});
+    let setup = at("Setup", XFS).edit("Storage default/r", &had_session);
+    let setup = setup.disconnected("r").settle().forget().after(60);
     let lines = setup.lines();
     let text = "w: Setup TransientCondition: DW Directive 0: Internal error: pending storage on r: the agent of r is silent";
     assert!(lines[0].starts_with(text), "{lines:?}");
