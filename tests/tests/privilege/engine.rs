@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Returns true for rights that a workflow with XFS does not use, since they are for Lustre and its copies by MPI,
-/// persistent storage, containers, or the calls of workload managers.
+/// persistent storage, containers, the calls of workload managers, or a coordinator with `--silent-after`.
 fn is_unused_by_xfs((verb, resource): (&str, &str)) -> bool {
     let kind = resource.split('/').next().unwrap_or_default();
     ["nnflustremgts", "persistentstorageinstances"].contains(&kind)
@@ -30,6 +30,7 @@ fn is_unused_by_xfs((verb, resource): (&str, &str)) -> bool {
             .contains(&(verb, resource))
         || [("get", "computes"), ("patch", "computes"), ("patch", "nnfnodestorages")]
             .contains(&(verb, resource))
+        || (verb, resource) == ("patch", "storages")
 }
 
 #[test]
