@@ -26,6 +26,10 @@ use serde_json::{Value, json};
 
 use crate::webhook::{Webhook, packaged};
 
+/// Time after which a kube-apiserver applies new admission policies: it reads them once a second (apiserver,
+/// pkg/admission/plugin/policy/generic/policy_source.go) and then compiles them. No object says that it has done so.
+const POLICIES_ACTIVE: Duration = Duration::from_secs(3);
+
 /// Longest time until a CRD is served. A real server takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -104,6 +108,7 @@ impl RealServer {
                 let (api, object) = cluster_object(&client, object)?;
                 api.create(&PostParams::default(), &object).await.context("register admission")?;
             }
+            tokio::time::sleep(POLICIES_ACTIVE).await;
             Ok(())
         })
     }
