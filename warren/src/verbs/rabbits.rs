@@ -60,8 +60,8 @@ pub(crate) async fn run(
 }
 
 async fn list(client: &Client, rabbits: &[Hosts], output: Output) -> Result<Exit, Failure> {
-    let storages = storages(client, rabbits).await?;
-    let jobs = jobs::by_rabbit(client).await?;
+    let storages = storages(client, rabbits, output).await?;
+    let jobs = jobs::by_rabbit(client, output).await?;
     let count = |rabbit: &str| jobs.get(rabbit).map_or(0, BTreeMap::len);
     let lines: Vec<_> =
         storages.iter().map(|storage| line(storage, count(&storage.name_any()))).collect();
@@ -76,22 +76,27 @@ async fn list(client: &Client, rabbits: &[Hosts], output: Output) -> Result<Exit
     Ok(Exit::Done)
 }
 
-/// Returns the Storages of these rabbits, or of all, by name.
+/// Returns the Storages of these rabbits, or of all, by name. Notes each Storage that cannot be read.
 ///
 /// # Errors
 /// Also when there is no Storage of a named rabbit.
-async fn storages(client: &Client, rabbits: &[Hosts]) -> Result<Vec<Storage>, Failure> {
+async fn storages(
+    client: &Client,
+    rabbits: &[Hosts],
+    output: Output,
+) -> Result<Vec<Storage>, Failure> {
     let failed = |error| failure::api("list Storages", &error);
     let params = ListParams::default();
     let listed: Readable<Storage> =
         list_readable(client.clone(), Some(STORAGE_NAMESPACE), &params).await.map_err(failed)?;
+    listed.unreadable.iter().for_each(|text| output.note(text));
     let wanted: BTreeSet<&str> =
         rabbits.iter().flat_map(|hosts| hosts.0.iter().map(String::as_str)).collect();
     let names: BTreeSet<String> = listed.items.iter().map(ResourceExt::name_any).collect();
     let unknown: Vec<_> = wanted.iter().filter(|name| !names.contains(**name)).collect();
     if !unknown.is_empty() {
         let unknown = directive::hostlist::compress(&unknown);
-        let what = format!("{unknown}: there is no Storage of such a rabbit");
+        let what = format!("{unknown}: there is no readable Storage of such a rabbit");
         return Err(Failure::new(Exit::Usage, what).remedy("`warren rabbit list` shows all"));
     }
     let is_wanted = |storage: &Storage| wanted.is_empty() || wanted.contains(&*storage.name_any());

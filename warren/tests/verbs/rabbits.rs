@@ -81,7 +81,7 @@ fn a_disabled_rabbit_keeps_reason_user_and_time_until_it_is_enabled() {
     let unknown =
         here.warren(&["rabbit", "disable", "rabbit-[1,7]", "--reason", "x"]).assert().code(2);
     let text = String::from_utf8_lossy(&unknown.get_output().stderr).into_owned();
-    assert!(text.contains("rabbit-7: there is no Storage of such a rabbit"), "{text}");
+    assert!(text.contains("rabbit-7: there is no readable Storage of such a rabbit"), "{text}");
     let state = |here: &StandaloneCoordinator| {
         here.json(&["get", "storage", "rabbit-1", "-n", "default", "-o", "json"])["spec"]["state"]
             .clone()

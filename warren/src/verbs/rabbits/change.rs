@@ -34,7 +34,7 @@ pub(super) async fn run(
         None => ("Enabled", enable()),
     };
     let api: Api<Storage> = Api::namespaced(client.clone(), STORAGE_NAMESPACE);
-    for storage in storages(client, rabbits).await? {
+    for storage in storages(client, rabbits, output).await? {
         let rabbit = storage.name_any();
         let patched = api.patch(&rabbit, &PatchParams::default(), &Patch::Merge(&patch)).await;
         patched.map_err(|error| failure::api(format!("change Storage {rabbit}"), &error))?;

@@ -35,9 +35,9 @@ pub(super) async fn run(
     rabbits: &[Hosts],
     output: Output,
 ) -> Result<Exit, Failure> {
-    let mut jobs = by_rabbit(client).await?;
+    let mut jobs = by_rabbit(client, output).await?;
     let mut lines = Vec::new();
-    for storage in storages(client, rabbits).await? {
+    for storage in storages(client, rabbits, output).await? {
         let rabbit = storage.name_any();
         let of_rabbit = jobs.remove(&rabbit).unwrap_or_default().into_iter();
         lines.extend(of_rabbit.map(|((namespace, workflow), bytes)| {
@@ -48,7 +48,7 @@ pub(super) async fn run(
     if output.is_json() {
         output.json(&lines)?;
     } else if lines.is_empty() {
-        output.note("no workflow has storage there");
+        output.note("no readable NnfNodeBlockStorage is there");
     } else {
         let row = |line: &Line| {
             let bytes = ByteSize(line.bytes.try_into().unwrap_or_default());
@@ -61,11 +61,16 @@ pub(super) async fn run(
     Ok(Exit::Done)
 }
 
-/// Returns the workflows that have storage on each rabbit.
-pub(super) async fn by_rabbit(client: &Client) -> Result<BTreeMap<String, Jobs>, Failure> {
+/// Returns the workflows that have storage on each rabbit. Notes each block storage that cannot be read: its rabbit is not
+/// empty.
+pub(super) async fn by_rabbit(
+    client: &Client,
+    output: Output,
+) -> Result<BTreeMap<String, Jobs>, Failure> {
     let failed = |error| failure::api("list NnfNodeBlockStorages", &error);
     let listed: Readable<NnfNodeBlockStorage> =
         list_readable(client.clone(), None, &ListParams::default()).await.map_err(failed)?;
+    listed.unreadable.iter().for_each(|text| output.note(text));
     let mut all: BTreeMap<String, Jobs> = BTreeMap::new();
     for block in listed.items {
         let said = |key| block.labels().get(key).cloned().unwrap_or_default();
