@@ -74,9 +74,7 @@ impl ApiServer {
     /// When the server does not start.
     pub fn embedded(directory: &Path) -> anyhow::Result<Self> {
         let directory = make_directory(directory)?;
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").context("find a port")?;
-        let address = listener.local_addr().context("find a port")?;
-        drop(listener);
+        let address = ([127, 0, 0, 1], control_plane::free_port()?).into();
         let server = Embedded::start(&directory, address)?;
         Self::with_identity(directory, Kind::Embedded(Some(server), address))
     }

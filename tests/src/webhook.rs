@@ -4,13 +4,12 @@
 use std::{
     ffi::OsString,
     fs,
-    net::TcpListener,
     path::{Path, PathBuf},
 };
 
 use anyhow::Context;
 use base64::{Engine, prelude::BASE64_STANDARD};
-use control_plane::Authority;
+use control_plane::{Authority, free_port};
 use serde_json::{Value, json};
 
 /// A port of 127.0.0.1, and a certificate for that address.
@@ -28,7 +27,7 @@ impl Webhook {
     /// When no port is free, or a file cannot be written.
     pub fn new(directory: &Path) -> anyhow::Result<Self> {
         let authority = Authority::new("warren")?;
-        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let port = free_port()?;
         let certified = authority.server()?;
         for (name, text) in [
             ("tls.crt", certified.certificate.as_str()),

@@ -16,6 +16,7 @@ mod authority;
 mod kubeconfig;
 mod node;
 mod plane;
+mod port;
 mod process;
 
 pub use assets::Assets;
@@ -23,6 +24,7 @@ pub use audit::{AuditEvent, read_audit};
 pub use authority::{Authority, Certified};
 pub use kubeconfig::{Login, write_kubeconfig};
 pub use plane::{ControlPlane, Settings, alone, client, client_without_retry};
+pub use port::free_port;
 pub use process::Process;
 
 /// Environment variable that names the kubeconfig of the server that the suites run against.

@@ -1,6 +1,5 @@
 use std::{
     fs,
-    net::TcpListener,
     path::{Path, PathBuf},
     thread,
     time::{Duration, Instant},
@@ -23,7 +22,7 @@ use crate::{
     apiserver::{Ports, apiserver, audit_policy, controller_manager, etcd},
     audit::{AuditEvent, read_audit},
     authority::Files,
-    node, write_kubeconfig,
+    free_port, node, write_kubeconfig,
 };
 
 /// Longest wait for a server. A server starts within seconds on two busy cores, and within a minute on emulated cores.
@@ -78,7 +77,7 @@ impl ControlPlane {
             settings,
             authority,
             files,
-            ports: free_ports()?,
+            ports: Ports { etcd: free_port()?, peer: free_port()?, api: free_port()? },
             scheduler: None,
             controllers: None,
             apiserver: None,
@@ -336,8 +335,12 @@ impl ControlPlane {
         let kubeconfig = self.kubeconfig();
         let end = Instant::now() + PATIENCE;
         while let Err(error) = ready(&kubeconfig) {
-            let ended = self.apiserver.as_mut().is_none_or(Process::has_ended);
-            ensure!(!ended, "kube-apiserver ended:\n{}", last_words(&log));
+            ensure!(!ended(&mut self.apiserver), "kube-apiserver ended:\n{}", last_words(&log));
+            ensure!(
+                !ended(&mut self.etcd),
+                "etcd ended:\n{}",
+                last_words(&self.directory.join("etcd.log"))
+            );
             if Instant::now() > end {
                 return Err(error.context(format!("kube-apiserver:\n{}", last_words(&log))));
             }
@@ -399,6 +402,10 @@ pub fn alone<T: Send>(
         .map_err(|_| anyhow::anyhow!("the request to a server panicked"))?
 }
 
+fn ended(program: &mut Option<Process>) -> bool {
+    program.as_mut().is_none_or(Process::has_ended)
+}
+
 /// Returns the last lines of a log, for an error's text: the log's directory may be deleted before the error is read.
 fn last_words(log: &Path) -> String {
     let text = fs::read_to_string(log).unwrap_or_else(|error| error.to_string());
@@ -412,16 +419,4 @@ fn last_words(log: &Path) -> String {
 )]
 fn pause() {
     std::thread::sleep(Duration::from_millis(100));
-}
-
-/// Finds three free ports. If another program takes one of the ports before the server binds it, the
-/// server's log says so.
-fn free_ports() -> anyhow::Result<Ports> {
-    let held = [(); 3].map(|()| TcpListener::bind("127.0.0.1:0"));
-    let port = |at: usize| -> anyhow::Result<u16> {
-        let listener =
-            held[at].as_ref().map_err(|error| anyhow::anyhow!("find a port: {error}"))?;
-        Ok(listener.local_addr().context("find a port")?.port())
-    };
-    Ok(Ports { etcd: port(0)?, peer: port(1)?, api: port(2)? })
 }

@@ -1,7 +1,7 @@
 //! Tests with certificates that the coordinator or the agent refuses: the verbs must report a failure, and the agent's
 //! log must name the certificate.
 
-use std::{fs, net::TcpListener, path::PathBuf};
+use std::{fs, path::PathBuf};
 
 use anyhow::{Context, ensure};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, date_time_ymd};
@@ -105,7 +105,7 @@ fn an_expired_certificate_and_a_certificate_of_another_name_are_refused() -> any
     authority.issue("good", COMPUTE, 4096)?;
     authority.issue("expired", COMPUTE, 2001)?;
     authority.issue("other", "compute-9", 4096)?;
-    let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+    let port = control_plane::free_port()?;
     for (centre, file, logged) in [
         ("centre", "expired", "xpired"),
         ("centre", "other", "compute-9"),

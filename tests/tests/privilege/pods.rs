@@ -5,14 +5,14 @@
 use std::{
     fs,
     io::{Read, Write},
-    net::{TcpListener, TcpStream},
+    net::TcpStream,
     path::Path,
     process::Command,
     time::Duration,
 };
 
 use anyhow::{Context, ensure};
-use control_plane::Authority;
+use control_plane::{Authority, free_port};
 use serde_json::Value;
 use tests::{
     cluster::PATIENCE,
@@ -68,10 +68,6 @@ fn start(
     argv.env("KUBERNETES_SERVICE_HOST", "127.0.0.1");
     argv.env("KUBERNETES_SERVICE_PORT", installed.plane.port().to_string());
     Program::start(name, &argv, installed.directory.path())
-}
-
-fn free_port() -> anyhow::Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
 fn probe(port: u16, path: &str) -> anyhow::Result<String> {
