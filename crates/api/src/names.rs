@@ -27,6 +27,12 @@ pub mod finalizer {
     pub const NNF_NODE_STORAGE: &str = "nnf.cray.hpe.com/nnf_node_storage";
     /// On a `NnfNodeBlockStorage`: held until its namespaces are deleted.
     pub const NNF_NODE_BLOCK_STORAGE: &str = "nnf.cray.hpe.com/nnf_node_block_storage";
+    /// On a `PersistentStorageInstance`: held until nothing of the storage is left on any node.
+    pub const PERSISTENT_STORAGE: &str = "nnf.cray.hpe.com/persistentStorage";
+    /// On a `Servers`: held until its volumes are gone, because they may be named after its uid.
+    pub const SERVERS: &str = "nnf.cray.hpe.com/nnf-servers";
+    /// On a `NnfStorage`, a kind of the Go controllers: held until its storage is gone from all rabbits.
+    pub const NNF_STORAGE: &str = "nnf.cray.hpe.com/nnf_storage";
     /// On a `NnfLustreMGT`: held until its file system names are erased.
     pub const NNF_LUSTRE_MGT: &str = "nnf.cray.hpe.com/nnf_lustre_mgt";
     /// On a `NodeContainers`: held until the rabbit has neither containers nor files of the object.
@@ -44,6 +50,11 @@ pub mod annotation {
     /// On a rabbit's `Storage`: the rabbit's agent had a session with a coordinator. Without a session it then counts as
     /// silent.
     pub const HAD_SESSION: &str = "warren.nnf.cray.hpe.com/had-session";
+    /// On the `Servers` of adopted persistent storage: the uid of the `NnfStorage` with which the Go controllers made it.
+    /// Its volume groups are named after that uid.
+    pub const ADOPTED_FROM: &str = "warren.nnf.cray.hpe.com/adopted-from";
+    /// On each object of adopted persistent storage: the keys of the labels that the adoption added, with commas.
+    pub const ADOPTED_LABELS: &str = "warren.nnf.cray.hpe.com/adopted-labels";
     /// On a `NodeContainers`: time of the last request for the logs of its containers, also of those that still run
     /// (RFC 3339).
     pub const LOGS_ASKED: &str = "warren.nnf.cray.hpe.com/logs-asked";

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use api::{
     PersistentStorageInstance, RabbitLabels, Servers, Workflow,
-    names::{DWS_GROUP, label},
+    names::{DWS_GROUP, annotation, label},
 };
 use controller::ObjectKey;
 use k8s_openapi::{
@@ -18,12 +18,11 @@ pub const WORKFLOW_FINALIZER: &str = "dataworkflowservices.github.io/workflow";
 /// Finalizer of a Workflow that the Go controllers began. The engine neither unmounts nor removes the objects
 /// that those controllers made.
 pub const GO_FINALIZER: &str = "nnf.cray.hpe.com/nnf_workflow";
-/// Finalizer of a PersistentStorageInstance: stays until nothing of the storage is left on any node.
-pub const PERSISTENT_FINALIZER: &str = "nnf.cray.hpe.com/persistentStorage";
-/// Finalizer of a Servers: stays until the volumes of the Servers are gone, because they are named after its uid.
-pub const SERVERS_FINALIZER: &str = "nnf.cray.hpe.com/nnf-servers";
-/// Value of the owner-kind label on the engine's objects. The Go controllers write NnfStorage.
+/// Value of the owner-kind label on the engine's objects.
 pub const OWNER_KIND: &str = "Servers";
+/// Value of the owner-kind label on objects that the Go controllers made. The NnfStorage has the name and namespace of its
+/// Servers.
+pub const GO_OWNER_KIND: &str = "NnfStorage";
 
 /// Label of a PersistentStorageInstance: the pool of its Lustre management target.
 pub const STANDALONE_MGT: &str = "nnf.cray.hpe.com/standalone_mgt";
@@ -99,7 +98,8 @@ pub fn storage_labels(
         Some((namespace, name)) => persistent_labels(&namespace, &name).into(),
         None => workflow_labels(workflow),
     };
-    labels.extend(owner_labels(OWNER_KIND, servers));
+    labels.extend(owner_labels(storage_kind(servers), servers));
+    labels.insert(label::OWNER_UID.to_owned(), storage_uid(servers));
     labels.extend(directive_labels(workflow, index));
     let (name, namespace) = (servers.name_any(), servers.namespace().unwrap_or_default());
     labels.insert(label::PINNED_PROFILE_NAME.to_owned(), name);
@@ -107,11 +107,27 @@ pub fn storage_labels(
     labels
 }
 
+/// Returns the uid after which the volume groups and pools of a storage are named: the uid of its Servers or, for adopted
+/// storage, of the NnfStorage of the Go controllers.
+pub fn storage_uid(servers: &Servers) -> String {
+    adopted_from(servers).map(str::to_owned).or_else(|| servers.uid()).unwrap_or_default()
+}
+
+fn adopted_from(servers: &Servers) -> Option<&str> {
+    servers.annotations().get(annotation::ADOPTED_FROM).map(String::as_str)
+}
+
+/// Returns the kind of the object that the labels of a storage's objects name as their owner.
+fn storage_kind(servers: &Servers) -> &'static str {
+    if adopted_from(servers).is_some() { GO_OWNER_KIND } else { OWNER_KIND }
+}
+
 /// Returns the reference by which a storage asks for a file system name. The reference has the uid of the Servers, so
-/// that a later Servers of the same name inherits nothing.
+/// that a later Servers of the same name inherits nothing. The Go controllers wrote references without a uid.
 pub fn fs_name_holder(servers: &Servers) -> ObjectReference {
     let (name, namespace) = (servers.name_any(), servers.namespace().unwrap_or_default());
-    ObjectReference { uid: servers.uid(), ..reference(OWNER_KIND, &name, &namespace) }
+    let uid = servers.uid().filter(|_| adopted_from(servers).is_none());
+    ObjectReference { uid, ..reference(storage_kind(servers), &name, &namespace) }
 }
 
 /// Returns the labels of a mount. The labels name the workflow even if the storage is persistent, because the mount
@@ -187,9 +203,10 @@ pub fn persistent_key<K: Resource>(object: &K) -> Option<ObjectKey> {
     part(label::PERSISTENT_NAMESPACE).zip(part(label::PERSISTENT_NAME))
 }
 
-/// Returns true if this engine made the object. The engine never touches other controllers' storage.
+/// Returns true if this engine made or adopted the object, which belongs to a storage. The engine never touches other
+/// controllers' storage: of these objects only the adopted ones name their persistent storage.
 pub fn is_ours<K: Resource>(object: &K) -> bool {
-    object.label(label::OWNER_KIND) == Some(OWNER_KIND)
+    object.label(label::OWNER_KIND) == Some(OWNER_KIND) || persistent_key(object).is_some()
 }
 
 /// Returns the reference that makes `owner` the controlling owner of an object.

@@ -206,6 +206,26 @@ pub(crate) enum PersistentVerb {
         #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = parse_timeout)]
         timeout: Duration,
     },
+    /// Take over persistent storage that the Go controllers made; its data stays as it is
+    Adopt(Adoption),
+    /// Give adopted storage back to the Go controllers; its data stays as it is
+    Release(Adoption),
+}
+
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("which").required(true).args(["storage", "all"]))]
+pub(crate) struct Adoption {
+    /// Names of the storage
+    #[arg(value_name = "STORAGE")]
+    pub storage: Vec<String>,
+    /// All storage of the namespace to which this applies
+    #[arg(long)]
+    pub all: bool,
+    /// Print the steps, and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    #[arg(short, long, value_name = "NAMESPACE", default_value = "default")]
+    pub namespace: String,
 }
 
 #[derive(Debug, Args)]

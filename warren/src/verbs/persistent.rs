@@ -1,4 +1,7 @@
-//! Lists, creates and destroys persistent storage, which outlives its job.
+//! Lists, creates and destroys persistent storage, which outlives its job; adopts that of the Go controllers.
+
+mod adopt;
+mod adoption;
 
 use api::{PersistentStorageInstance, Servers, WorkflowState};
 use apiclient::{Readable, list_readable};
@@ -7,6 +10,7 @@ use kube::{Client, ResourceExt};
 use serde::Serialize;
 use serde_json::json;
 
+use self::adopt::Act;
 use crate::args::workflow::{CreatePersistent, Owner, PersistentVerb};
 use crate::client::ServerArgs;
 use crate::failure::{self, Failure};
@@ -33,6 +37,8 @@ pub(crate) async fn run(
             let life = Life::new(server.client(output).await?, owner, *timeout, output);
             destroy(&life, storage, owner, output).await
         }
+        PersistentVerb::Adopt(args) => adopt::run(server, args, Act::Adopt, output).await,
+        PersistentVerb::Release(args) => adopt::run(server, args, Act::Release, output).await,
     }
 }
 

@@ -9,6 +9,7 @@ use api::{
         ComputeLocationAccess, ComputeLocationConstraint, StorageAllocationSet, StorageBreakdown,
         StorageLifetime,
     },
+    names::finalizer,
 };
 use controller::ObjectKey;
 use directive::{
@@ -21,9 +22,7 @@ use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta:
 
 use crate::{
     change::Change,
-    names::{
-        SERVERS_FINALIZER, add_directive_labels, directive_object_name, owned_metadata, reference,
-    },
+    names::{add_directive_labels, directive_object_name, owned_metadata, reference},
     objects::{
         instance,
         site::Site,
@@ -174,7 +173,7 @@ pub(super) fn wait_for_servers(site: &Site, at: &ObjectKey) -> Progress {
 fn create_servers(storage: &Group, metadata: impl FnOnce() -> ObjectMeta) -> Option<Change> {
     match &storage.servers {
         None => {
-            let finalizers = Some(vec![SERVERS_FINALIZER.to_owned()]);
+            let finalizers = Some(vec![finalizer::SERVERS.to_owned()]);
             let metadata = ObjectMeta { finalizers, ..metadata() };
             Some(Change::create(&Servers { metadata, spec: ServersSpec::default(), status: None }))
         }
@@ -183,7 +182,7 @@ fn create_servers(storage: &Group, metadata: impl FnOnce() -> ObjectMeta) -> Opt
                 && storage.is_gone()
                 && is_held(storage) =>
         {
-            without_finalizer(&**servers, SERVERS_FINALIZER)
+            without_finalizer(&**servers, finalizer::SERVERS)
         }
         Some(_) => None,
     }

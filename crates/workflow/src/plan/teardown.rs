@@ -11,7 +11,7 @@ use kube::ResourceExt;
 
 use crate::{
     change::Change,
-    names::{SERVERS_FINALIZER, WORKFLOW_FINALIZER},
+    names::WORKFLOW_FINALIZER,
     objects::{
         block::{is_alone, is_deleted},
         mount::is_unmounted,
@@ -102,12 +102,12 @@ fn release_mount_of_down_node(site: &Site, mount: &ClientMount) -> Option<Change
 pub fn release_servers(group: &Group) -> Option<Change> {
     let servers = group.servers.as_ref().filter(|_| is_held(group))?;
     debug_assert!(group.is_gone(), "{}: its volumes still exist", servers.name_any());
-    without_finalizer(&**servers, SERVERS_FINALIZER)
+    without_finalizer(&**servers, finalizer::SERVERS)
 }
 
 /// Returns true if the Servers has the engine's finalizer.
 pub fn is_held(group: &Group) -> bool {
-    group.servers.as_ref().is_some_and(|servers| has_finalizer(&**servers, SERVERS_FINALIZER))
+    group.servers.as_ref().is_some_and(|servers| has_finalizer(&**servers, finalizer::SERVERS))
 }
 
 /// Takes the finalizer off a deleted workflow, once nothing of the workflow is left on any node.

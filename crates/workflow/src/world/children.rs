@@ -116,14 +116,26 @@ impl World {
         self.groups_by(children, is_of, storage_of, |servers| storage_of(&servers.metadata))
     }
 
-    /// Takes in an object of Warren; objects of other controllers wake no key.
+    /// Takes in an object of a storage of Warren; objects of other controllers wake no key.
     pub(super) fn take_own_child<K: Object>(
         &mut self,
         change: &Change<K>,
         set: fn(&mut Children) -> &mut BTreeSet<ObjectKey>,
     ) -> Vec<Wake> {
-        let is_ours = change.object().is_some_and(|object| is_ours(&**object));
-        if is_ours { self.take_child(change, set) } else { Vec::new() }
+        self.take_child_if(is_ours, change, set)
+    }
+
+    /// Takes in an object as long as `is_ours` accepts it. Persistent storage is adopted from the Go controllers and
+    /// released again, so the object's state before the change may be ours and the state after it not, or the reverse.
+    pub(super) fn take_child_if<K: Object>(
+        &mut self,
+        is_ours: impl Fn(&K) -> bool,
+        change: &Change<K>,
+        set: fn(&mut Children) -> &mut BTreeSet<ObjectKey>,
+    ) -> Vec<Wake> {
+        let ours =
+            |object: &Option<Arc<K>>| object.as_ref().filter(|object| is_ours(object)).cloned();
+        self.take_child(&Change { old: ours(&change.old), new: ours(&change.new) }, set)
     }
 
     /// Takes in an object of a workflow or of persistent storage, and wakes its owner.

@@ -8,7 +8,8 @@ use std::{
 };
 
 use api::{
-    ClientMount, PersistentStorageInstance, RabbitLabels, Workflow, WorkflowState, names::label,
+    ClientMount, PersistentStorageInstance, RabbitLabels, Workflow, WorkflowState,
+    names::{annotation, label},
 };
 use controller::{ObjectKey, has_finalizer};
 use directive::Command;
@@ -17,7 +18,7 @@ use kube::{Resource, ResourceExt};
 
 use super::{World, groups::label_of, object_key};
 use crate::{
-    names::{GO_FINALIZER, instance_object_name, persistent_key},
+    names::{GO_FINALIZER, instance_object_name, persistent_key, storage_uid},
     objects::{
         instance::{self, InstanceView, NamedStorage, is_exclusive, is_in_prerun},
         mount::is_unmounted,
@@ -75,7 +76,7 @@ impl World {
         let owner =
             |metadata: &ObjectMeta| label_of(metadata, label::OWNER_UID).unwrap_or_default();
         let children = self.instance_children.get(at);
-        self.groups_by(children, is_of, owner, |servers| servers.uid().unwrap_or_default())
+        self.groups_by(children, is_of, owner, storage_uid)
     }
 
     /// Returns the objects of a PersistentStorageInstance, and the objects that earlier instances of
@@ -87,7 +88,7 @@ impl World {
         // An earlier version of the engine gave every Servers and profile the name of its storage.
         let servers = owned_by(self.servers.get(&namespace, &own_name), object)
             .or_else(|| owned_by(self.servers.get(&namespace, &name), object));
-        let uid = servers.as_ref().and_then(|servers| servers.uid()).unwrap_or_default();
+        let uid = servers.as_deref().map(storage_uid).unwrap_or_default();
         let storage = Group {
             profile: owned_by(self.profiles.get(&namespace, &own_name), object)
                 .or_else(|| owned_by(self.profiles.get(&namespace, &name), object)),
@@ -226,14 +227,16 @@ fn is_for<K: Resource>(object: &K, workflow: &Workflow) -> bool {
     object.label(label::WORKFLOW_UID) == workflow.metadata.uid.as_deref()
 }
 
-/// Returns the object if it belongs to this persistent storage.
+/// Returns the object if it belongs to this persistent storage. An adopted object keeps the owner that the Go controllers
+/// gave it.
 fn owned_by<K: Resource>(
     object: Option<&Arc<K>>,
     instance: &PersistentStorageInstance,
 ) -> Option<Arc<K>> {
     let is_its = |found: &&Arc<K>| {
         persistent_key(&***found).is_some()
-            && found.label(label::OWNER_UID) == instance.metadata.uid.as_deref()
+            && (found.label(label::OWNER_UID) == instance.metadata.uid.as_deref()
+                || found.annotations().contains_key(annotation::ADOPTED_LABELS))
     };
     object.filter(is_its).cloned()
 }

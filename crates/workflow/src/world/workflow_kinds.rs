@@ -82,15 +82,11 @@ impl WatchedKind for Servers {
         if let Some(object) = change.object() {
             world.reserve(object, change.new.is_some());
         }
-        let is_ours = change.object().is_some_and(|servers| {
+        let is_ours = |servers: &Self| {
             servers.label(label::OWNER_KIND) == Some("Workflow")
-                || persistent_key(&**servers).is_some()
-        });
-        let mut wakes = if is_ours {
-            world.take_child(change, |children| &mut children.servers)
-        } else {
-            Vec::new()
+                || persistent_key(servers).is_some()
         };
+        let mut wakes = world.take_child_if(is_ours, change, |children| &mut children.servers);
         if change.new.is_none() {
             wakes.push(Wake::Failing);
         }

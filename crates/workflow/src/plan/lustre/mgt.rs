@@ -14,7 +14,7 @@ use kube::ResourceExt;
 use super::{fs_name::given_name, pool};
 use crate::{
     change::Change,
-    names::{fs_name_holder, storage_labels},
+    names::{fs_name_holder, storage_labels, storage_uid},
     objects::{
         allocation::mgs_rabbit,
         fs_names::{first_name, taken_elsewhere},
@@ -240,5 +240,5 @@ pub fn release_name(group: &Group) -> Progress {
 #[must_use]
 pub fn is_own(group: &Group, mgt: &NnfLustreMgt) -> bool {
     let is_owner = |uid: String| mgt.owner().is_some_and(|owner| owner.uid == uid);
-    group.servers.as_ref().is_none_or(|servers| servers.uid().is_some_and(is_owner))
+    group.servers.as_deref().is_none_or(|servers| is_owner(storage_uid(servers)))
 }

@@ -18,7 +18,7 @@ use kube::ResourceExt;
 use super::desire;
 use crate::{
     change::Change,
-    names::{directive_object_name, mount_labels, reference},
+    names::{directive_object_name, mount_labels, reference, storage_uid},
     objects::{
         allocation::{Allocation, Slot, slot},
         mount::{is_mounted, mount_path},
@@ -234,7 +234,7 @@ impl MountMaker<'_> {
     ) -> Option<ClientMount> {
         let servers = self.group.servers.as_ref()?;
         let mut labels = mount_labels(&self.view.workflow, self.index, servers);
-        labels.insert(label::TARGET_OWNER_UID.to_owned(), servers.uid()?);
+        labels.insert(label::TARGET_OWNER_UID.to_owned(), storage_uid(servers));
         Some(ClientMount {
             metadata: ObjectMeta {
                 name: Some(name.clone()),

@@ -4,8 +4,10 @@
 
 use api::{
     DirectiveBreakdownStatus, NnfStorageProfile, PersistentStorageInstance,
-    PersistentStorageInstanceSpec, RabbitLabels, directive_breakdown::StorageLifetime,
-    names::label, persistent_storage_instance::PersistentStorageState,
+    PersistentStorageInstanceSpec, RabbitLabels,
+    directive_breakdown::StorageLifetime,
+    names::{finalizer, label},
+    persistent_storage_instance::PersistentStorageState,
 };
 use directive::{
     CreatePersistent, FileSystem, Jobdw,
@@ -16,10 +18,7 @@ use kube::ResourceExt;
 
 use crate::{
     change::Change,
-    names::{
-        PERSISTENT_FINALIZER, STANDALONE_MGT, instance_object_name, owned_metadata,
-        persistent_metadata,
-    },
+    names::{STANDALONE_MGT, instance_object_name, owned_metadata, persistent_metadata},
     objects::{
         instance::{NamedStorage, is_being_destroyed, is_made, is_made_by, is_usable},
         view::View,
@@ -78,7 +77,7 @@ fn new_instance(
         },
     );
     object.metadata = owned_metadata(&view.workflow, &create.name);
-    object.metadata.finalizers = Some(vec![PERSISTENT_FINALIZER.to_owned()]);
+    object.metadata.finalizers = Some(vec![finalizer::PERSISTENT_STORAGE.to_owned()]);
     object
 }
 

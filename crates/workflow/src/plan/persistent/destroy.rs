@@ -67,7 +67,7 @@ fn refusal(view: &View<'_>, object: &PersistentStorageInstance) -> Option<Resour
     }
     (!is_ours(object)).then(|| {
         user_error(format!(
-            "persistent storage {name} was made by other controllers: destroy it with them"
+            "persistent storage {name} was made by other controllers: destroy it with them, or let an administrator adopt it first (`warren persistent adopt {name}`)"
         ))
     })
 }

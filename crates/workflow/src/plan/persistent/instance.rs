@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 
 use api::{
     NnfNodeBlockStorage, PersistentStorageInstance, PersistentStorageInstanceStatus, RabbitLabels,
-    WorkflowState, names::label, nnf_node_storage::NnfStorageHealth,
+    WorkflowState,
+    names::{finalizer, label},
+    nnf_node_storage::NnfStorageHealth,
     persistent_storage_instance::PersistentStorageStatusState,
 };
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -13,7 +15,7 @@ use kube::ResourceExt;
 
 use crate::{
     change::Change,
-    names::{PERSISTENT_FINALIZER, instance_object_name, reference},
+    names::{instance_object_name, reference},
     objects::{
         allocation::allocations,
         block::nodes_with_access,
@@ -68,7 +70,7 @@ fn remove(view: &InstanceView<'_>) -> Progress {
         return progress.with(update_status(view));
     }
     let held = teardown::release_servers(&view.storage);
-    progress.with(held.or_else(|| without_finalizer(object, PERSISTENT_FINALIZER)))
+    progress.with(held.or_else(|| without_finalizer(object, finalizer::PERSISTENT_STORAGE)))
 }
 
 /// Plans the change of the consumers; `None` when no change is needed.

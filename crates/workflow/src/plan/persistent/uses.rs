@@ -47,7 +47,7 @@ pub(super) fn advance(
     };
     if !is_ours(object) {
         return Progress::failed(user_error(format!(
-            "persistent storage {name} was made by other controllers, whose storage this engine does not mount"
+            "persistent storage {name} was made by other controllers, whose storage this engine does not mount: an administrator can adopt it (`warren persistent adopt {name}`)"
         )));
     }
     if !is_made(object) {

@@ -7,7 +7,7 @@ use controller::{Change, ObjectKey};
 use k8s_openapi::api::core::v1::ObjectReference;
 
 use crate::{
-    names::{OWNER_KIND, persistent_key},
+    names::{GO_OWNER_KIND, OWNER_KIND, persistent_key},
     objects::instance::{self, is_target},
     world::{Key, Wake, WatchedKind, World, object_key, set_or_remove, wake_workflow, workflow_of},
 };
@@ -89,7 +89,7 @@ impl World {
         let Some((namespace, name)) = entry.namespace.clone().zip(entry.name.clone()) else {
             return Vec::new();
         };
-        if entry.kind.as_deref() == Some(OWNER_KIND) {
+        if matches!(entry.kind.as_deref(), Some(OWNER_KIND | GO_OWNER_KIND)) {
             let servers = self.servers.get(&namespace, &name);
             return servers.map(|servers| self.wake_storage(servers)).unwrap_or_default();
         }

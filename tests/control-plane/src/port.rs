@@ -1,0 +1,16 @@
+use std::net::TcpListener;
+
+use anyhow::Context;
+
+/// Returns a free TCP port of 127.0.0.1 for a server that is started later. The port is below those that Linux gives to
+/// outgoing connections (`ip_local_port_range`, 32768 to 60999), since one of the tests' many clients would sooner or later
+/// get it before the server binds it.
+///
+/// # Errors
+/// When a hundred ports in turn are in use.
+pub fn free_port() -> anyhow::Result<u16> {
+    (0..100)
+        .map(|_| fastrand::u16(10_000..32_000))
+        .find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
+        .context("no free TCP port found")
+}
