@@ -1,5 +1,7 @@
 //! Limits the list of nodes to the size that clients accept.
 
+use std::iter;
+
 use prost::Message;
 use proto::limits::{TEXT, shortened};
 use proto::v1::{ListNodesResponse, NodeRecord};
@@ -30,7 +32,9 @@ fn bound_gaps(gaps: &mut Vec<String>) {
 
 fn shorten_texts(nodes: &mut [NodeRecord], longest: usize) {
     for health in nodes.iter_mut().filter_map(|record| record.health.as_mut()) {
-        health.message = shortened(std::mem::take(&mut health.message), longest);
+        for text in iter::once(&mut health.message).chain(&mut health.worsening) {
+            *text = shortened(std::mem::take(text), longest);
+        }
     }
 }
 

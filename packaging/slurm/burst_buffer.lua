@@ -5,7 +5,7 @@ Each function calls the verbs of `warren workload` below; a call waits for the c
 lie beside each job's script: `warren.env`, with the job's variables, and `warren.failed`, which exists if pre_run failed.
 
   job_process   check, capacity   in slurmctld: at most 2 s each
-  pools         capacity   in slurmctld: at most 5 s; then list, and the calls that Slurm does not make: post-run, teardown, scancel
+  pools         capacity   in slurmctld: at most 5 s; keeps the nodes' feature current; then list, and the calls that Slurm does not make: post-run, teardown, scancel
   setup         create     checks the directives, and sets the paths; the nodes are not known yet
   data_in                  does nothing: storage is made once the job has nodes
   real_size                does nothing: job_submit.lua has reserved the capacity
@@ -32,6 +32,7 @@ local function read_settings()
         WARREN_STORAGE_DEADLINE = "30m",
         WARREN_END_DEADLINE = "23h",
         WARREN_ON_FAILURE = "requeue",
+        WARREN_FEATURE = "",
     }
     local file = io.open(os.getenv("WARREN_SLURM_FILE") or "/etc/warren/slurm")
     if file then
@@ -246,6 +247,45 @@ local function make_missing_calls()
     end
 end
 
+-- Adds the feature to a comma-separated list, or removes it.
+local function with_feature(list, is_wanted)
+    local kept = {}
+    for name in list:gmatch("[^,]+") do
+        if name ~= settings.WARREN_FEATURE and name ~= "(null)" then table.insert(kept, name) end
+    end
+    if is_wanted then table.insert(kept, settings.WARREN_FEATURE) end
+    return table.concat(kept, ",")
+end
+
+-- Makes the feature inactive on the nodes of the host list `avoid`, and active on all other nodes of which slurm.conf says
+-- that they have it. Jobs with directives ask for the feature, so they do not get nodes whose rabbit gives no storage;
+-- other jobs do.
+local function follow_rabbits(avoid)
+    local none, shown = {}, ""
+    if avoid ~= "" then
+        local code
+        code, shown = run("timeout " .. AT_ONCE .. " scontrol show hostnames " .. quoted(avoid) .. " 2>/dev/null")
+        if code ~= DONE then return end
+    end
+    for node in shown:gmatch("%S+") do none[node] = true end
+    local code, nodes = run("timeout " .. AT_ONCE .. " sinfo --noheader --Node --format='%N %f %b' 2>/dev/null")
+    if code ~= DONE then return end
+    local changes, seen = {}, {}
+    for node, available, active in nodes:gmatch("(%S+) (%S+) (%S+)") do
+        local is_wanted = not none[node]
+        local function has(list) return ("," .. list .. ","):find("," .. settings.WARREN_FEATURE .. ",", 1, true) ~= nil end
+        if not seen[node] and has(available) and has(active) ~= is_wanted then
+            local list = with_feature(active, is_wanted)
+            changes[list] = (changes[list] and changes[list] .. "," or "") .. node
+        end
+        seen[node] = true
+    end
+    for list, names in pairs(changes) do
+        slurm.log_info("warren: the active features of %s become %s", names, list == "" and "none" or list)
+        run("timeout " .. AT_ONCE .. " scontrol update NodeName=" .. quoted(names) .. " ActiveFeatures=" .. quoted(list) .. " 2>&1")
+    end
+end
+
 -- While the coordinator does not answer, the pool is empty and jobs wait. An error here would keep slurmctld from
 -- recovering.
 function slurm_bb_pools()
@@ -255,6 +295,8 @@ function slurm_bb_pools()
         slurm.log_info("warren: the coordinator reports no capacity, so the pool is empty: %s", why(output))
         total, free = "0", "0"
     else
+        local avoid = output:match('"avoid":%s*"([^"]*)"')
+        if avoid and settings.WARREN_FEATURE ~= "" then follow_rabbits(avoid) end
         make_missing_calls()
     end
     return slurm.SUCCESS, string.format('{"pools":[{"id":"%s","quantity":%s,"free":%s,"granularity":1}]}',

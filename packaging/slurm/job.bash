@@ -7,13 +7,13 @@ readonly FIRST=10  # seconds in which the coordinator has to say whether the job
 readonly LOOKUP=10 # seconds in which slurmctld has to show the job
 
 settings=${WARREN_SLURM_FILE:-/etc/warren/slurm}
-names='WARREN_{PROLOG,EPILOG,STORAGE,END}_DEADLINE, WARREN_UNREACHABLE, WARREN_ON_{TIMEOUT,FAILURE}, WARREN_COORDINATOR, WARREN_POOL'
+names='WARREN_{PROLOG,EPILOG,STORAGE,END}_DEADLINE, WARREN_UNREACHABLE, WARREN_ON_{TIMEOUT,FAILURE}, WARREN_COORDINATOR, WARREN_POOL, WARREN_FEATURE'
 node=${SLURMD_NODENAME:-$HOSTNAME}
 on_failure=requeue
 own_setting() {
     case $1 in
     # burst_buffer.lua reads these settings.
-    WARREN_COORDINATOR | WARREN_POOL | WARREN_STORAGE_DEADLINE | WARREN_END_DEADLINE) ;;
+    WARREN_COORDINATOR | WARREN_POOL | WARREN_FEATURE | WARREN_STORAGE_DEADLINE | WARREN_END_DEADLINE) ;;
     WARREN_ON_FAILURE) [[ $2 =~ ^(requeue|hold|cancel)$ ]] && on_failure=$2 ;;
     *) return 1 ;;
     esac

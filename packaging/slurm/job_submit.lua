@@ -1,7 +1,8 @@
 --[[
 job_submit.lua: reserves the capacity of a job's #DW directives in Slurm's pool, so that a job waits while the pool
-lacks the capacity. Slurm refuses a directive with `capacity=` and without `pool=`, so this script adds the pool. The
-script prints for the user which #DW lines are not read.
+lacks the capacity. Slurm refuses a directive with `capacity=` and without `pool=`, so this script adds the pool. With
+WARREN_FEATURE in /etc/warren/slurm, a job with directives asks for that feature, which burst_buffer.lua takes from nodes
+whose rabbit gives no storage. The script prints for the user which #DW lines are not read.
 
 A site with a job_submit.lua of its own calls this script from its own:
 
@@ -13,6 +14,18 @@ A site with a job_submit.lua of its own calls this script from its own:
 --]]
 
 local POOL = "rabbit" -- WARREN_POOL of burst_buffer.lua
+
+-- Returns the feature that jobs with directives ask for; nil if the site uses none. Slurm reads this script once.
+local function configured_feature()
+    local file = io.open(os.getenv("WARREN_SLURM_FILE") or "/etc/warren/slurm")
+    if not file then return nil end
+    local feature
+    for line in file:lines() do feature = line:match("^WARREN_FEATURE=(%S+)%s*$") or feature end
+    file:close()
+    return feature
+end
+
+local FEATURE = configured_feature()
 
 -- Returns true if the directive's capacity is per node; a Lustre file system has one capacity for all nodes.
 local function is_per_node(line)
@@ -82,20 +95,35 @@ local function rewritten(text, nodes)
     if last and not has_capacity then
         lines[last] = lines[last] .. "\n#DW pool=" .. POOL .. " capacity=1"
     end
-    return table.concat(lines, "\n") .. (text:sub(-1) == "\n" and "\n" or "")
+    return table.concat(lines, "\n") .. (text:sub(-1) == "\n" and "\n" or ""), taken > 0
+end
+
+-- Adds the feature to those that the job asks for. An expression with alternatives or counts stays as it is.
+local function ask_for_feature(job_desc)
+    local asked = job_desc.features
+    if not asked or asked == "" then
+        job_desc.features = FEATURE
+    elseif asked:find("[|%[%*]") then
+        slurm.log_user("%s", "warren: add &" .. FEATURE .. " to --constraint, so that the job gets no node without storage")
+    elseif not ("&" .. asked:gsub(",", "&") .. "&"):find("&" .. FEATURE .. "&", 1, true) then
+        job_desc.features = asked .. "&" .. FEATURE
+    end
 end
 
 local function claim(job_desc)
     local nodes = tonumber(job_desc.min_nodes) or 1
     -- Slurm's NO_VAL: the user gave no number.
     if nodes < 1 or nodes >= 0xfffffffe then nodes = 1 end
+    local in_script, in_option = false, false
     if job_desc.script then
-        local script = rewritten(job_desc.script, nodes)
+        local script
+        script, in_script = rewritten(job_desc.script, nodes)
         if script ~= job_desc.script then job_desc.script = script end
     end
     if job_desc.burst_buffer then
-        job_desc.burst_buffer = rewritten(job_desc.burst_buffer, nodes)
+        job_desc.burst_buffer, in_option = rewritten(job_desc.burst_buffer, nodes)
     end
+    if FEATURE and (in_script or in_option) then ask_for_feature(job_desc) end
 end
 
 function slurm_job_submit(job_desc)

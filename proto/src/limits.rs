@@ -71,11 +71,17 @@ pub fn check_report(report: &MountReport) -> Result<(), TooLong> {
     fits("report.status", status.len(), STATUS)
 }
 
-/// Shortens the text of a node's health to its limit.
+/// Most findings of worsening drives and links that are kept of one rabbit: the first ones are the worst.
+const WORSENING: usize = 8;
+
+/// Shortens the texts of a node's health to their limits.
 #[must_use]
 pub fn bounded(health: Health) -> Health {
-    let Health { state, message, capacity_total, capacity_allocated } = health;
-    Health { state, message: shortened(message, TEXT), capacity_total, capacity_allocated }
+    let Health { state, message, capacity_total, capacity_allocated, worsening } = health;
+    let message = shortened(message, TEXT);
+    let worsening =
+        worsening.into_iter().take(WORSENING).map(|text| shortened(text, TEXT)).collect();
+    Health { state, message, capacity_total, capacity_allocated, worsening }
 }
 
 fn fits(field: &'static str, bytes: usize, limit: usize) -> Result<(), TooLong> {

@@ -1,4 +1,4 @@
-//! Sums the rabbits' free and total bytes for jobs.
+//! Sums the rabbits' free and total bytes for jobs, and names the computes of rabbits that give no storage.
 
 use std::collections::BTreeSet;
 
@@ -31,7 +31,11 @@ pub(super) async fn read(client: &Client) -> Result<CapacityResponse, Status> {
     Ok(sum(&storages.items, &nodes.items))
 }
 
-/// Sums the capacity of the rabbits that an administrator enabled and that are Ready or Degraded.
+/// A rabbit with fewer free bytes is full.
+const FULL: u64 = 1 << 30;
+
+/// Sums the capacity of the rabbits that an administrator enabled and that are Ready or Degraded. The computes of other
+/// rabbits, and of full ones, are to be avoided.
 fn sum(storages: &[Storage], nodes: &[NnfNode]) -> CapacityResponse {
     let is_usable = |storage: &&Storage| {
         let status = storage.status.as_ref().and_then(|status| status.status.as_ref());
@@ -41,6 +45,7 @@ fn sum(storages: &[Storage], nodes: &[NnfNode]) -> CapacityResponse {
     let usable: BTreeSet<String> =
         storages.iter().filter(is_usable).map(ResourceExt::name_any).collect();
     let mut capacity = CapacityResponse::default();
+    let mut with_room = BTreeSet::new();
     for node in nodes {
         let rabbit = node.namespace().unwrap_or_default();
         let Some(status) = node.status.as_ref().filter(|_| usable.contains(&rabbit)) else {
@@ -48,9 +53,17 @@ fn sum(storages: &[Storage], nodes: &[NnfNode]) -> CapacityResponse {
         };
         let bytes = |bytes: i64| u64::try_from(bytes).unwrap_or_default();
         let (free, allocated) = (bytes(status.capacity), bytes(status.capacity_allocated));
+        if free >= FULL {
+            with_room.insert(rabbit);
+        }
         capacity.free = capacity.free.saturating_add(free);
         capacity.total = capacity.total.saturating_add(free).saturating_add(allocated);
     }
+    let without_room = storages.iter().filter(|storage| !with_room.contains(&storage.name_any()));
+    let computes = without_room.filter_map(|storage| storage.status.as_ref());
+    let computes = computes.flat_map(|status| &status.access.computes);
+    let names: Vec<&str> = computes.map(|compute| compute.name.as_str()).collect();
+    capacity.avoid = directive::hostlist::compress(&names);
     capacity
 }
 
@@ -60,14 +73,14 @@ mod tests {
 
     use super::*;
 
-    fn rabbit(name: &str, state: &str, status: &str) -> (Storage, NnfNode) {
+    fn rabbit(name: &str, state: &str, status: &str, free: u64) -> (Storage, NnfNode) {
         let storage = json!({
             "metadata": {"name": name, "namespace": "default"}, "spec": {"state": state},
-            "status": {"status": status, "capacity": 0},
+            "status": {"status": status, "capacity": 0, "access": {"computes": [{"name": format!("compute-{name}")}]}},
         });
         let node = json!({
             "metadata": {"name": "nnf-nlc", "namespace": name}, "spec": {"state": "Enable"},
-            "status": {"capacity": 30, "capacityAllocated": 12},
+            "status": {"capacity": free, "capacityAllocated": 12},
         });
         (from_value(storage).unwrap(), from_value(node).unwrap())
     }
@@ -75,13 +88,15 @@ mod tests {
     #[test]
     fn the_capacity_is_that_of_enabled_rabbits_that_are_ready_or_degraded() {
         let rabbits = [
-            rabbit("a", "Enabled", "Ready"),
-            rabbit("b", "Disabled", "Ready"),
-            rabbit("c", "Enabled", "Offline"),
-            rabbit("d", "Enabled", "Degraded"),
+            rabbit("1", "Enabled", "Ready", FULL),
+            rabbit("2", "Disabled", "Ready", FULL),
+            rabbit("3", "Enabled", "Offline", FULL),
+            rabbit("4", "Enabled", "Degraded", FULL),
+            rabbit("5", "Enabled", "Ready", FULL - 1),
         ];
         let (storages, nodes): (Vec<_>, Vec<_>) = rabbits.into_iter().unzip();
-        assert_eq!(sum(&storages, &nodes), CapacityResponse { total: 84, free: 60 });
+        let (free, avoid) = (3 * FULL - 1, "compute-[2-3,5]".to_owned());
+        assert_eq!(sum(&storages, &nodes), CapacityResponse { total: free + 36, free, avoid });
         assert_eq!(sum(&[], &nodes), CapacityResponse::default());
     }
 }

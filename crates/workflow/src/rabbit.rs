@@ -5,11 +5,13 @@ use api::{
     NnfNodeStatus, Storage, StorageSpec, StorageStatus, SystemConfiguration,
     names::{DWS_GROUP, STORAGE_LABEL_RABBIT, STORAGE_NAMESPACE, annotation, label},
     nnf_node::{NnfDriveStatus, NnfResourceStatus},
+    nnf_node_storage::NnfStorageHealth,
     storage::{
         ResourceStatus, StorageAccess, StorageAccessProtocol, StorageDevice, StorageMode,
         StorageNode, StorageState, StorageType,
     },
 };
+use controller::ObjectKey;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
@@ -57,7 +59,8 @@ fn update_status(site: &Site, rabbit: &str, storage: &Storage, contact: Contact)
     let node = site.nodes.get(rabbit)?.status.clone().unwrap_or_default();
     let drain = site.drained.get(rabbit).map(String::as_str);
     let mut after = storage.clone();
-    after.status = Some(storage_status(storage, &node, drain, contact));
+    let failures = [failed_drives(&node), unhealthy_storage(site, rabbit)].concat();
+    after.status = Some(storage_status(storage, &node, drain, contact, &failures));
     Change::status(storage, &after)
 }
 
@@ -97,6 +100,7 @@ fn storage_status(
     node: &NnfNodeStatus,
     drain: Option<&str>,
     contact: Contact,
+    failures: &[String],
 ) -> StorageStatus {
     let server = |server: &api::nnf_node::NnfServerStatus| StorageNode {
         name: server.hostname.clone(),
@@ -114,7 +118,7 @@ fn storage_status(
         (_, Contact::Silent(silence)) => {
             (Some(ResourceStatus::Offline), silent_message(&storage.name_any(), silence))
         }
-        _ => match (drain, failures(node)) {
+        _ => match (drain, failures) {
             (Some(taint), _) => {
                 (Some(ResourceStatus::Drained), format!("Kubernetes node is tainted with {taint}"))
             }
@@ -149,8 +153,19 @@ fn silent_message(rabbit: &str, silence: Silence) -> String {
     )
 }
 
-/// Describes each drive that has failed. A compute's link is not among them: its failure shows at that compute.
-fn failures(node: &NnfNodeStatus) -> Vec<String> {
+/// Describes the file systems on a rabbit that are not healthy: their volume groups lack drives, or they cannot be used.
+fn unhealthy_storage(site: &Site, rabbit: &str) -> Vec<String> {
+    let first = (rabbit.to_owned(), String::new());
+    let all = site.unhealthy.range(first..).take_while(|((on, _), _)| on == rabbit);
+    let describe = |((_, name), health): (&ObjectKey, &NnfStorageHealth)| {
+        format!("the volumes of NnfNodeStorage {name} are {health}")
+    };
+    all.map(describe).collect()
+}
+
+/// Describes each drive that has failed; a drive whose link is lost is Offline. A compute's link is not among them: its
+/// failure shows at that compute.
+fn failed_drives(node: &NnfNodeStatus) -> Vec<String> {
     let has_failed = |drive: &&NnfDriveStatus| {
         matches!(drive.status, Some(NnfResourceStatus::Offline | NnfResourceStatus::Failed))
     };
@@ -245,7 +260,7 @@ mod tests {
     fn plan_writes_the_same_storage_as_the_go_controllers() {
         let seen: Storage = captured("storage");
         let node = captured::<api::NnfNode>("nnfnode").status.unwrap();
-        let status = storage_status(&seen, &node, None, Contact::Unknown);
+        let status = storage_status(&seen, &node, None, Contact::Unknown, &[]);
         assert_eq!(Some(&status), seen.status.as_ref());
         let system: SystemConfiguration = captured("systemconfiguration");
         let made = new_storage(&system, &seen.name_any());
@@ -267,7 +282,7 @@ mod tests {
         storage.spec.state = StorageState::Disabled;
         let whole = |node: &api::NnfNode, storage: &Storage| {
             let node = node.status.as_ref().unwrap();
-            let status = storage_status(storage, node, None, Contact::Unknown);
+            let status = storage_status(storage, node, None, Contact::Unknown, &[]);
             (status.status, status.reboot_required)
         };
         assert_eq!(whole(&node, &storage), (Some(ResourceStatus::Disabled), false));
@@ -350,5 +365,17 @@ mod tests {
             message,
             format!("the drive in slot {slot} (serial number {serial:?}) is Offline")
         );
+    }
+
+    #[test]
+    fn storage_that_lacks_a_drive_degrades_its_rabbit() {
+        let (mut site, rabbit) = captured_site();
+        let place = |rabbit: &str| (rabbit.to_owned(), "default-kept-xfs-0".to_owned());
+        site.unhealthy.insert(place("another"), NnfStorageHealth::Degraded);
+        assert_eq!(changes(&site, &rabbit), []);
+        site.unhealthy.insert(place(&rabbit), NnfStorageHealth::Degraded);
+        let (status, message) = written(&plan(&site, &rabbit, at(0)));
+        assert_eq!(status, "Degraded");
+        assert_eq!(message, "the volumes of NnfNodeStorage default-kept-xfs-0 are Degraded");
     }
 }

@@ -14,8 +14,11 @@ use super::{
 pub fn health(judgement: &Judgement, total: u64, allocated: u64) -> Health {
     let mut conditions: Vec<_> = judgement.conditions.iter().collect();
     conditions.sort_by_key(|(_, condition)| std::cmp::Reverse(condition.severity));
-    let reported: Vec<_> =
-        conditions.into_iter().map(|(_, condition)| condition.text.clone()).collect();
+    let texts = |wanted: fn(&Kind) -> bool| {
+        let all = conditions.iter().filter(move |((_, kind), _)| wanted(kind));
+        all.map(|(_, condition)| condition.text.clone()).collect::<Vec<_>>()
+    };
+    let (reported, worsening) = (texts(|_| true), texts(gets_worse));
     let state = match overall(judgement) {
         NnfResourceHealth::Critical => State::Critical,
         NnfResourceHealth::Ok => State::Ok,
@@ -26,7 +29,12 @@ pub fn health(judgement: &Judgement, total: u64, allocated: u64) -> Health {
         message: join_some(&reported, "; "),
         capacity_total: total,
         capacity_allocated: allocated,
+        worsening,
     }
+}
+
+fn gets_worse(kind: &Kind) -> bool {
+    matches!(kind, Kind::Worn | Kind::SpareLow | Kind::MediaErrors | Kind::LinkErrors)
 }
 
 /// Returns the overall health. A condition that is critical for one drive, compute or file system is only a warning for

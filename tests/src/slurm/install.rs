@@ -134,7 +134,10 @@ fn configuration(directory: &Path, flow: &Flow) -> anyhow::Result<String> {
         port()?
     );
     for (node, _) in &flow.fixture.run.cluster.chassis().computes {
-        text.push_str(&format!("NodeName={node} NodeHostname=localhost Port={} CPUs=2\n", port()?));
+        text.push_str(&format!(
+            "NodeName={node} NodeHostname=localhost Port={} CPUs=2 Feature=rabbit,big\n",
+            port()?
+        ));
     }
     Ok(text + PARTITION)
 }

@@ -51,3 +51,49 @@ fn run_on(slurm: &Slurm, computes: &[&str], rabbits: &[&str]) -> anyhow::Result<
     slurm.prints("scancel", &[&job.to_string()])?;
     slurm.nothing_is_left()
 }
+
+#[test]
+fn jobs_with_directives_avoid_nodes_whose_rabbit_gives_no_storage() -> anyhow::Result<()> {
+    if !gate::loop_devices() || !gate::slurm() {
+        return Ok(());
+    }
+    let mut flow = Flow::new(2, "unused")?;
+    flow.add_second_rabbit()?;
+    let slurm = Slurm::on(flow, Scripts::Warren, "WARREN_FEATURE=rabbit\n")?;
+    let run = &slurm.flow.fixture.run;
+    run.prints(&["rabbit", "disable", "rabbit-1", "--reason", "a test"])?;
+    until_active(&slurm, "compute-1", "big")?;
+    until_active(&slurm, "compute-2", "big,rabbit")?;
+    let where_am_i = "echo on $SLURMD_NODENAME";
+    for (constraint, lines, node) in [
+        ("big", &[XFS, where_am_i][..], "compute-2"),
+        ("big", &["#no directive", where_am_i], "compute-1"),
+    ] {
+        let job = slurm.submit(&[&format!("--constraint={constraint}")], lines)?;
+        until(&format!("job {job} to run on {node}"), patience(), || {
+            let output = slurm.output(job).unwrap_or_default();
+            let state = slurm.prints("scontrol", &["show", "job", &job.to_string()])?;
+            ensure!(output.contains(&format!("on {node}")), "{lines:?}: {output} {state}");
+            Ok(())
+        })?;
+    }
+    let held = slurm.submit(&["--nodelist=compute-1"], &[XFS, where_am_i])?;
+    ensure!(slurm.queue_state(held)?.contains("PENDING"), "{}", slurm.queue_state(held)?);
+    run.prints(&["rabbit", "enable", "rabbit-1"])?;
+    let output = slurm.wait_until_complete(held)?;
+    ensure!(output.contains("on compute-1"), "{output}");
+    slurm.nothing_is_left()?;
+    slurm.end()
+}
+
+/// Waits until Slurm shows these active features of a node; Slurm asks for the pools every 30 s.
+fn until_active(slurm: &Slurm, node: &str, features: &str) -> anyhow::Result<()> {
+    until(&format!("{node} to have {features}"), patience(), || {
+        let shown =
+            slurm.prints("sinfo", &["--noheader", "--Node", "--nodes", node, "--format=%b"])?;
+        let mut shown: Vec<&str> = shown.trim().split(',').collect();
+        shown.sort_unstable();
+        ensure!(shown.join(",") == features, "{shown:?}");
+        Ok(())
+    })
+}

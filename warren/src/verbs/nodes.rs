@@ -17,14 +17,19 @@ const LARGEST_ANSWER: usize = 64 << 20;
 const HEADER: [&str; 8] =
     ["NODE", "ROLE", "RABBIT", "INDEX", "CONNECTED", "SINCE", "HEALTH", "MESSAGE"];
 
-pub(crate) async fn run(coordinator: &CoordinatorArgs, output: Output) -> Result<Exit, Failure> {
+/// Returns the nodes that the coordinator knows.
+pub(super) async fn list(coordinator: &CoordinatorArgs) -> Result<ListNodesResponse, Failure> {
     let channel = coordinator.channel().await?;
     let answer = ClusterClient::new(channel)
         .max_decoding_message_size(LARGEST_ANSWER)
         .list_nodes(ListNodesRequest {})
-        .await
-        .map_err(|status| Failure::grpc("list the coordinator's nodes", &status))?;
-    let answer = answer.into_inner();
+        .await;
+    let failed = |status| Failure::grpc("list the coordinator's nodes", &status);
+    Ok(answer.map_err(failed)?.into_inner())
+}
+
+pub(crate) async fn run(coordinator: &CoordinatorArgs, output: Output) -> Result<Exit, Failure> {
+    let answer = list(coordinator).await?;
     if output.is_json() {
         output.json(&json(&answer))?;
         return Ok(Exit::Done);
@@ -77,7 +82,7 @@ fn health(record: &NodeRecord) -> &'static str {
     }
 }
 
-fn message(record: &NodeRecord) -> String {
+pub(super) fn message(record: &NodeRecord) -> String {
     let health = record.health.clone().unwrap_or_default();
     let Health { message, capacity_total, capacity_allocated, .. } = health;
     let both: Vec<&str> = [record.certificate.as_str(), &message]

@@ -1,13 +1,17 @@
-//! Shows rabbits as workload managers see them, and disables and enables them.
+//! Shows rabbits as workload managers see them; disables, drains and enables them.
 
+mod advise;
 mod change;
+mod df;
+mod drain;
 mod jobs;
+mod show;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::{
-    Storage,
-    names::{STORAGE_NAMESPACE, annotation},
+    NnfNode, Storage,
+    names::{NNF_NODE, STORAGE_NAMESPACE, annotation},
     storage::StorageState,
 };
 use apiclient::{Readable, list_readable};
@@ -18,7 +22,7 @@ use serde::Serialize;
 
 use crate::{
     args::{rabbits::RabbitVerb, workflow::Hosts},
-    client::ServerArgs,
+    client::{CoordinatorArgs, ServerArgs},
     failure::{self, Failure},
 };
 
@@ -45,12 +49,20 @@ struct Line {
 
 pub(crate) async fn run(
     server: &ServerArgs,
+    coordinator: &CoordinatorArgs,
     verb: &RabbitVerb,
     output: Output,
 ) -> Result<Exit, Failure> {
     let client = server.client(output).await?;
     match verb {
         RabbitVerb::List(args) => list(&client, &args.rabbits, output).await,
+        RabbitVerb::Show { rabbit } => show::run(&client, coordinator, rabbit, output).await,
+        RabbitVerb::Df(args) => df::run(&client, &args.rabbits, output).await,
+        RabbitVerb::Drain { rabbits, reason, when_idle, timeout } => {
+            let patience = when_idle.then_some(*timeout);
+            drain::run(&client, rabbits, reason, patience, output).await
+        }
+        RabbitVerb::Advise { act } => advise::run(&client, coordinator, *act, output).await,
         RabbitVerb::Jobs(args) => jobs::run(&client, &args.rabbits, output).await,
         RabbitVerb::Disable { rabbits, reason } => {
             change::run(&client, rabbits, Some(reason), output).await
@@ -62,7 +74,7 @@ pub(crate) async fn run(
 async fn list(client: &Client, rabbits: &[Hosts], output: Output) -> Result<Exit, Failure> {
     let storages = storages(client, rabbits, output).await?;
     let jobs = jobs::by_rabbit(client, output).await?;
-    let count = |rabbit: &str| jobs.get(rabbit).map_or(0, BTreeMap::len);
+    let count = |rabbit: &str| jobs.get(rabbit).map_or(0, jobs::workflows);
     let lines: Vec<_> =
         storages.iter().map(|storage| line(storage, count(&storage.name_any()))).collect();
     if output.is_json() {
@@ -105,6 +117,20 @@ async fn storages(
     Ok(storages)
 }
 
+/// Returns the NnfNode of each rabbit, which the rabbit's agent writes, by rabbit.
+async fn nodes(client: &Client, output: Output) -> Result<BTreeMap<String, NnfNode>, Failure> {
+    let failed = |error| failure::api("list NnfNodes", &error);
+    let listed: Readable<NnfNode> =
+        list_readable(client.clone(), None, &ListParams::default()).await.map_err(failed)?;
+    listed.unreadable.iter().for_each(|text| output.note(text));
+    let nodes = listed.items.into_iter().filter(|node| node.name_any() == NNF_NODE);
+    Ok(nodes.map(|node| (node.namespace().unwrap_or_default(), node)).collect())
+}
+
+fn iec(bytes: i64) -> String {
+    ByteSize(bytes.try_into().unwrap_or_default()).display().iec().to_string()
+}
+
 fn line(storage: &Storage, jobs: usize) -> Line {
     let status = storage.status.clone().unwrap_or_default();
     let computes = &status.access.computes;
@@ -143,7 +169,7 @@ fn row(line: &Line) -> Vec<String> {
     vec![
         line.rabbit.clone(),
         line.status.clone(),
-        ByteSize(line.free.try_into().unwrap_or_default()).display().iec().to_string(),
+        iec(line.free),
         line.jobs.to_string(),
         line.computes.clone(),
         reasons.chain(links).collect::<Vec<_>>().join("; "),

@@ -1,5 +1,7 @@
 use api::Storage;
 use apiclient::Address;
+use k8s_openapi::NamespaceResourceScope;
+use kube::Resource;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
 use tokio::runtime::Builder;
@@ -36,21 +38,27 @@ fn with_rabbits() -> StandaloneCoordinator {
     let objects = [namespace, storage("rabbit-1", &first), storage("rabbit-2", &second), block];
     let file = here.file("rabbits.yaml", &objects);
     here.output(&["apply", "-f", &file]);
-    write_statuses(&here, [("rabbit-1", first), ("rabbit-2", second)]);
+    for (rabbit, status) in [("rabbit-1", first), ("rabbit-2", second)] {
+        write_status::<Storage>(&here, "default", rabbit, &status);
+    }
     here
 }
 
-/// Writes the statuses as the workflow engine does.
-fn write_statuses(here: &StandaloneCoordinator, statuses: [(&str, Value); 2]) {
+/// Writes a status as the workflow engine or an agent does.
+fn write_status<K>(here: &StandaloneCoordinator, namespace: &str, name: &str, status: &Value)
+where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+        + Clone
+        + std::fmt::Debug
+        + serde::de::DeserializeOwned,
+{
     let address = Address::Unix(here.path("api.sock"));
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let client = apiclient::connect(&address).await.unwrap();
-        let api: Api<Storage> = Api::namespaced(client, "default");
-        for (rabbit, status) in statuses {
-            let patch = Patch::Merge(json!({"status": status}));
-            api.patch_status(rabbit, &PatchParams::default(), &patch).await.unwrap();
-        }
+        let api: Api<K> = Api::namespaced(client, namespace);
+        let patch = Patch::Merge(json!({"status": status}));
+        api.patch_status(name, &PatchParams::default(), &patch).await.unwrap();
     });
 }
 
@@ -70,8 +78,59 @@ fn rabbits_are_listed_with_status_jobs_links_and_reasons() {
     let jobs = here.json(&["rabbit", "jobs", "rabbit-[1-2]", "--json"]);
     assert_eq!(
         jobs,
-        json!([{"rabbit": "rabbit-1", "namespace": "default", "workflow": "w1", "bytes": 2_i64 << 30}])
+        json!([{"rabbit": "rabbit-1", "namespace": "default", "name": "w1", "persistent": false, "bytes": 2_i64 << 30}])
     );
+}
+
+#[test]
+fn one_rabbit_is_shown_with_its_drives_and_the_bytes_of_all_are_summed() {
+    let here = with_rabbits();
+    let node = json!({
+        "apiVersion": "nnf.cray.hpe.com/v1alpha11", "kind": "NnfNode",
+        "metadata": {"name": "nnf-nlc", "namespace": "rabbit-1"}, "spec": {"name": "rabbit-1", "state": "Enable"}
+    });
+    here.output(&["apply", "-f", &here.file("node.yaml", &[node])]);
+    let drive = json!({"slot": "7", "serialNumber": "S1", "model": "M", "capacity": 1_i64 << 40, "wearLevel": 91, "status": "Ready"});
+    let status =
+        json!({"capacity": 3_i64 << 40, "capacityAllocated": 1_i64 << 40, "drives": [drive]});
+    write_status::<api::NnfNode>(&here, "rabbit-1", "nnf-nlc", &status);
+    let shown = here.output(&["rabbit", "show", "rabbit-1"]);
+    for part in [
+        "status     Ready",
+        "agent      ",
+        "free       3.0 TiB",
+        "link of c2 Offline",
+        "workflow   default/w1: 2.0 GiB",
+        "91 %",
+    ] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    let json = here.json(&["rabbit", "show", "rabbit-1", "--json"]);
+    assert_eq!((&json["drives"][0]["slot"], &json["summary"]["jobs"]), (&json!("7"), &json!(1)));
+    let sizes = here.output(&["rabbit", "df"]);
+    let lines: Vec<Vec<&str>> =
+        sizes.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(lines[1], ["rabbit-1", "4.0", "TiB", "1.0", "TiB", "3.0", "TiB", "25", "%"]);
+    assert_eq!((lines[2][1], lines[3][0]), ("unknown", "all"), "{sizes}");
+    here.warren(&["rabbit", "show", "rabbit-7"]).assert().code(2);
+    let advice = here.warren(&["rabbit", "advise"]).assert().success();
+    let text = String::from_utf8_lossy(&advice.get_output().stderr).into_owned();
+    assert!(text.contains("no connected rabbit reports a drive or link that gets worse"), "{text}");
+}
+
+#[test]
+fn a_drain_disables_and_names_who_has_storage_and_can_wait_until_no_job_has() {
+    let here = with_rabbits();
+    let drain = ["rabbit", "drain", "rabbit-1", "--reason", "a new fan"];
+    let said = here.warren(&drain).assert().success();
+    let text = String::from_utf8_lossy(&said.get_output().stderr).into_owned();
+    assert!(text.contains("rabbit-1: storage of workflow default/w1"), "{text}");
+    let wait = [&drain[..], &["--when-idle", "--timeout", "1s"]].concat();
+    here.warren(&wait).assert().code(3);
+    here.output(&["delete", "nnfnodeblockstorage", "w", "-n", "rabbit-1"]);
+    let idle = here.warren(&wait).assert().success();
+    let text = String::from_utf8_lossy(&idle.get_output().stderr).into_owned();
+    assert!(text.contains("rabbit-1: nothing has storage there"), "{text}");
 }
 
 #[test]

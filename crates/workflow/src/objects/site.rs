@@ -11,6 +11,7 @@ use api::{
     NnfStorageProfile, PersistentStorageInstance, Servers, Storage, SystemConfiguration,
     SystemStatus,
     names::{STORAGE_LABEL_RABBIT, annotation},
+    nnf_node_storage::NnfStorageHealth,
     storage::ResourceStatus,
     system_status::SystemNodeStatus,
 };
@@ -111,6 +112,9 @@ pub struct Site {
     /// Key of the taint that drains a rabbit, by name of its Kubernetes Node.
     pub drained: BTreeMap<String, String>,
     pub nodes: BTreeMap<String, Arc<NnfNode>>,
+    /// Health of the file systems that are not healthy, by rabbit and name of the NnfNodeStorage. A volume group that
+    /// lacks a drive degrades its file systems.
+    pub unhealthy: BTreeMap<ObjectKey, NnfStorageHealth>,
     /// The sessions of nodes' agents with this coordinator.
     pub sessions: Sessions,
     /// Profiles that jobs may name.

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use api::{
     ClientMount, Computes, DirectiveBreakdown, NnfLustreMgt, NnfNodeBlockStorage, NnfNodeStorage,
     RabbitLabels, Servers, Workflow, WorkflowState, names::label,
+    nnf_node_storage::NnfStorageHealth,
 };
 use controller::{Change, Store};
 
-use super::{Key, Wake, WatchedKind, World, object_key, wake_workflow};
+use super::{Key, Wake, WatchedKind, World, object_key, set_or_remove, wake_workflow};
 use crate::{
     names::{directive_object_name, is_ours, persistent_key},
     objects::mgts::EXTERNAL_NAMESPACE,
@@ -120,7 +121,16 @@ impl WatchedKind for NnfNodeStorage {
     }
 
     fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
-        world.take_own_child(change, |children| &mut children.file_systems)
+        let mut wakes = world.take_own_child(change, |children| &mut children.file_systems);
+        let Some(at) = change.object().map(|object| object_key(&**object)) else { return wakes };
+        let health =
+            change.new.as_ref().and_then(|storage| storage.status.as_ref()?.health.clone());
+        let unhealthy = health.filter(|health| *health != NnfStorageHealth::Healthy);
+        if world.site.unhealthy.get(&at) != unhealthy.as_ref() {
+            wakes.push(Wake::Key(Key::Rabbit(at.0.clone())));
+            set_or_remove(&mut world.site.unhealthy, at, unhealthy);
+        }
+        wakes
     }
 }
 

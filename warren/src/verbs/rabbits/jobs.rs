@@ -1,33 +1,45 @@
-//! Lists the workflows that have storage on rabbits.
+//! Lists the workflows and persistent storage that have bytes on rabbits.
 
 use std::collections::BTreeMap;
 
 use api::{NnfNodeBlockStorage, names::label};
 use apiclient::{Readable, list_readable};
-use bytesize::ByteSize;
 use cli::{Exit, Output};
 use kube::{Client, ResourceExt, api::ListParams};
 use serde::Serialize;
 
-use super::storages;
+use super::{iec, storages};
 use crate::{
     args::workflow::Hosts,
     failure::{self, Failure},
 };
 
-const HEADER: [&str; 4] = ["RABBIT", "NAMESPACE", "WORKFLOW", "BYTES"];
+const HEADER: [&str; 5] = ["RABBIT", "NAMESPACE", "NAME", "KIND", "BYTES"];
 
-/// Requested bytes of each workflow, by the workflow's namespace and name. Persistent storage has the name of the
-/// workflow that made it.
-type Jobs = BTreeMap<(String, String), i64>;
+/// What has storage on a rabbit.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub(super) struct User {
+    pub namespace: String,
+    pub name: String,
+    /// True for persistent storage, false for a workflow's own storage.
+    pub persistent: bool,
+}
 
-/// The storage of a workflow on a rabbit.
+/// Requested bytes of each user of a rabbit.
+pub(super) type Users = BTreeMap<User, i64>;
+
+/// The storage of one user on a rabbit.
 #[derive(Debug, Serialize)]
 struct Line {
     rabbit: String,
-    namespace: String,
-    workflow: String,
+    #[serde(flatten)]
+    user: User,
     bytes: i64,
+}
+
+/// Returns the number of workflows among the users.
+pub(super) fn workflows(users: &Users) -> usize {
+    users.keys().filter(|user| !user.persistent).count()
 }
 
 pub(super) async fn run(
@@ -35,49 +47,65 @@ pub(super) async fn run(
     rabbits: &[Hosts],
     output: Output,
 ) -> Result<Exit, Failure> {
-    let mut jobs = by_rabbit(client, output).await?;
+    let mut all = by_rabbit(client, output).await?;
     let mut lines = Vec::new();
     for storage in storages(client, rabbits, output).await? {
         let rabbit = storage.name_any();
-        let of_rabbit = jobs.remove(&rabbit).unwrap_or_default().into_iter();
-        lines.extend(of_rabbit.map(|((namespace, workflow), bytes)| {
-            let rabbit = rabbit.clone();
-            Line { rabbit, namespace, workflow, bytes }
-        }));
+        let users = all.remove(&rabbit).unwrap_or_default().into_iter();
+        lines.extend(users.map(|(user, bytes)| Line { rabbit: rabbit.clone(), user, bytes }));
     }
     if output.is_json() {
         output.json(&lines)?;
     } else if lines.is_empty() {
         output.note("no readable NnfNodeBlockStorage is there");
     } else {
-        let row = |line: &Line| {
-            let bytes = ByteSize(line.bytes.try_into().unwrap_or_default());
-            let bytes = bytes.display().iec().to_string();
-            vec![line.rabbit.clone(), line.namespace.clone(), line.workflow.clone(), bytes]
-        };
         let rows: Vec<_> = lines.iter().map(row).collect();
         output.table(&HEADER.map(str::to_owned), &rows)?;
     }
     Ok(Exit::Done)
 }
 
-/// Returns the workflows that have storage on each rabbit. Notes each block storage that cannot be read: its rabbit is not
-/// empty.
+fn row(line: &Line) -> Vec<String> {
+    let User { namespace, name, .. } = &line.user;
+    let kind = kind(&line.user).to_owned();
+    vec![line.rabbit.clone(), namespace.clone(), name.clone(), kind, iec(line.bytes)]
+}
+
+/// Returns the word for the kind of a user.
+pub(super) fn kind(user: &User) -> &'static str {
+    if user.persistent { "persistent" } else { "workflow" }
+}
+
+/// Returns what has storage on each rabbit. Notes each block storage that cannot be read: its rabbit is not empty.
 pub(super) async fn by_rabbit(
     client: &Client,
     output: Output,
-) -> Result<BTreeMap<String, Jobs>, Failure> {
+) -> Result<BTreeMap<String, Users>, Failure> {
     let failed = |error| failure::api("list NnfNodeBlockStorages", &error);
     let listed: Readable<NnfNodeBlockStorage> =
         list_readable(client.clone(), None, &ListParams::default()).await.map_err(failed)?;
     listed.unreadable.iter().for_each(|text| output.note(text));
-    let mut all: BTreeMap<String, Jobs> = BTreeMap::new();
+    let mut all: BTreeMap<String, Users> = BTreeMap::new();
     for block in listed.items {
-        let said = |key| block.labels().get(key).cloned().unwrap_or_default();
-        let workflow = (said(label::WORKFLOW_NAMESPACE), said(label::WORKFLOW_NAME));
         let bytes: i64 = block.spec.allocations.iter().map(|allocation| allocation.capacity).sum();
-        let jobs = all.entry(block.namespace().unwrap_or_default()).or_default();
-        *jobs.entry(workflow).or_default() += bytes;
+        let users = all.entry(block.namespace().unwrap_or_default()).or_default();
+        *users.entry(user(&block)).or_default() += bytes;
     }
     Ok(all)
+}
+
+/// Returns whose storage a block storage is, from its labels; of an object without them, the object itself.
+fn user(block: &NnfNodeBlockStorage) -> User {
+    let said = |key| block.labels().get(key).cloned();
+    let named = |namespace, name, persistent| {
+        Some(User { namespace: said(namespace)?, name: said(name)?, persistent })
+    };
+    let own = || User {
+        namespace: block.namespace().unwrap_or_default(),
+        name: block.name_any(),
+        persistent: true,
+    };
+    named(label::PERSISTENT_NAMESPACE, label::PERSISTENT_NAME, true)
+        .or_else(|| named(label::WORKFLOW_NAMESPACE, label::WORKFLOW_NAME, false))
+        .unwrap_or_else(own)
 }

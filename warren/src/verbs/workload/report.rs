@@ -55,14 +55,14 @@ pub(super) fn news(workload: &Workload, output: Output) -> Result<(), Failure> {
     })
 }
 
-/// Prints the total and free bytes of all usable rabbits.
+/// Prints the total and free bytes of all usable rabbits, and the computes whose rabbit gives no storage.
 pub(super) fn capacity(response: &CapacityResponse, output: Output) -> Result<Exit, Failure> {
-    let CapacityResponse { total, free } = response;
+    let CapacityResponse { total, free, avoid } = response;
     if output.is_json() {
-        output.json(&json!({"total": total, "free": free}))?;
+        output.json(&json!({"total": total, "free": free, "avoid": avoid}))?;
     } else {
-        let row = [total, free].map(u64::to_string).to_vec();
-        output.table(&["TOTAL", "FREE"].map(str::to_owned), &[row])?;
+        let row = vec![total.to_string(), free.to_string(), avoid.clone()];
+        output.table(&["TOTAL", "FREE", "AVOID"].map(str::to_owned), &[row])?;
     }
     Ok(Exit::Done)
 }
