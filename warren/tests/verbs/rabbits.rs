@@ -6,7 +6,7 @@ use tokio::runtime::Builder;
 
 use crate::standalone_coordinator::StandaloneCoordinator;
 
-fn storage(rabbit: &str, status: &Value) -> Value {
+pub(crate) fn storage(rabbit: &str, status: &Value) -> Value {
     json!({
         "apiVersion": "dataworkflowservices.github.io/v1alpha7", "kind": "Storage",
         "metadata": {"name": rabbit, "namespace": "default"}, "spec": {"state": "Enabled", "mode": "Live"},
@@ -41,7 +41,10 @@ fn with_rabbits() -> StandaloneCoordinator {
 }
 
 /// Writes the statuses as the workflow engine does.
-fn write_statuses(here: &StandaloneCoordinator, statuses: [(&str, Value); 2]) {
+pub(crate) fn write_statuses<const N: usize>(
+    here: &StandaloneCoordinator,
+    statuses: [(&str, Value); N],
+) {
     let address = Address::Unix(here.path("api.sock"));
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
