@@ -166,7 +166,7 @@ def beyond(api, core):
     objects = api.objects
     one, many = (DWS, api.dws, "default"), (DWS, api.dws)
     calls = {
-        "list Workflows of all namespaces": lambda: objects.list_cluster_custom_object(*many, "workflows"),
+        "list Workflows": lambda: objects.list_namespaced_custom_object(*one, "workflows"),
         "create a Workflow in another namespace": lambda: objects.create_namespaced_custom_object(*many, "nnf-system", "workflows", {}),
         "delete a Storage": lambda: objects.delete_namespaced_custom_object(*one, "storages", "r1"),
         "patch SystemConfiguration": lambda: objects.patch_namespaced_custom_object(*one, "systemconfigurations", "default", {}),

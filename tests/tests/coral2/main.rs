@@ -166,11 +166,11 @@ fn a_job_of_flux_lives_through_all_states_and_leaves_nothing() -> anyhow::Result
     job.end()
 }
 
-/// Runs `calls.py` with old and new versions of the Kubernetes client at the same time, each on a server of its own.
-/// `tests/tests/privilege/flux.rs` runs it on a real server, with the packaged rights.
+/// Runs `calls.py` with the oldest and the newest version of the Kubernetes client with which the service works, each on a
+/// server of its own. `tests/tests/privilege/flux.rs` runs it on a real server, with the packaged rights.
 #[test]
-fn every_call_of_the_service_works_with_old_and_new_clients() -> anyhow::Result<()> {
-    let Some(pythons) = gate::python_kubernetes_versions() else { return Ok(()) };
+fn every_call_of_the_service_works_with_its_oldest_and_newest_client() -> anyhow::Result<()> {
+    let Some(pythons) = gate::python_kubernetes_of_coral2() else { return Ok(()) };
     let run = |found: &Path| {
         let directory = tempfile::tempdir()?;
         let server = ApiServer::start(directory.path())?;
@@ -186,7 +186,7 @@ fn every_call_of_the_service_works_with_old_and_new_clients() -> anyhow::Result<
         ends.collect::<anyhow::Result<Vec<String>>>()
     })?;
     let begins = |place: usize, text: &str| versions[place].starts_with(text);
-    ensure!(begins(0, "26.") && begins(1, "32.") && versions.len() == 3, "{versions:?}");
+    ensure!(begins(0, "26.") && begins(1, "32."), "{versions:?}");
     Ok(())
 }
 

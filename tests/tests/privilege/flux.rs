@@ -1,5 +1,5 @@
-//! Test of the rights of flux-coral2: its service and commands make every call with the packaged account, by old and new
-//! versions of the Kubernetes client for Python.
+//! Test of the rights of flux-coral2: its service and commands make every call with the packaged account, by the oldest and
+//! the newest version of the Kubernetes client for Python with which the service works.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -22,7 +22,7 @@ type Rights = BTreeSet<(String, String)>;
 
 #[test]
 fn flux_coral2_uses_every_right_of_its_account_and_needs_no_other() -> anyhow::Result<()> {
-    let Some(pythons) = gate::python_kubernetes_versions() else { return Ok(()) };
+    let Some(pythons) = gate::python_kubernetes_of_coral2() else { return Ok(()) };
     let installed = Installed::bare()?;
     installed.apply_folder(FOLDER)?;
     let kubeconfig = installed.kubeconfig("flux", &packaged_token(&installed)?)?;
@@ -31,7 +31,7 @@ fn flux_coral2_uses_every_right_of_its_account_and_needs_no_other() -> anyhow::R
         let answer = calls(python, &kubeconfig, &installed)?;
         let beyond = answer["beyond"].as_object().context("beyond")?;
         ensure!(beyond.len() > 8 && beyond.values().all(|status| *status == 403), "{answer}");
-        refused += beyond.len();
+        refused = beyond.len();
         let kinds =
             "storages,systemconfigurations,systemstatuses,directivebreakdowns,servers,computes";
         installed.kubectl(&["delete", kinds, "--all", "-n", "default"])?;
@@ -39,7 +39,10 @@ fn flux_coral2_uses_every_right_of_its_account_and_needs_no_other() -> anyhow::R
     let mut own = installed.plane.audit()?;
     own.retain(|event| event.user == ACCOUNT);
     let (denied, allowed): (Vec<_>, Vec<_>) = own.iter().partition(|event| event.code == 403);
-    ensure!(denied.len() == refused, "{} refusals, {refused} calls beyond", denied.len());
+    // The audit log has a request for a log twice: at its begin and at its end.
+    let denied: BTreeSet<String> =
+        denied.iter().map(|event| format!("{} {}", event.verb, event.uri)).collect();
+    ensure!(denied.len() == refused, "{refused} calls beyond, and refused were {denied:#?}");
     let used: Rights =
         allowed.iter().map(|event| (event.verb.clone(), event.resource.clone())).collect();
     let granted = granted()?;
