@@ -42,7 +42,7 @@ pub struct Edge {
     pub target: String,
 }
 
-/// What a vertex stands for. The order of the fields is that of Flux's file.
+/// Fields of a vertex, in the order of Flux's file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Metadata {
     /// `cluster`, `chassis`, `ssd`, `node`, `storage_node`, or the type of a resource in a node: `core`, `gpu`.

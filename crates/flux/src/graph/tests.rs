@@ -63,8 +63,8 @@ fn a_difference_that_no_rabbit_and_no_node_shows_is_reported() {
 fn a_graph_is_refused_if_r_lacks_a_compute_or_a_host_or_an_excluded_rank() {
     let mapping = mapping(&json!({"computes": {"n1": "r1", "n2": "r1"}, "rabbits": {
         "r1": {"capacity": 1, "hostlist": "n[1-2]"}}}));
-    let one = resources(&json!({"R_lite": [{"rank": "0"}], "nodelist": ["n1"]}));
-    let error = build(&mapping, &one, &Settings { validate: true, ..settings(1) }).unwrap_err();
+    let single = resources(&json!({"R_lite": [{"rank": "0"}], "nodelist": ["n1"]}));
+    let error = build(&mapping, &single, &Settings { validate: true, ..settings(1) }).unwrap_err();
     assert!(
         error.to_string().contains("n2") && error.to_string().contains("--no-validate"),
         "{error}"
@@ -73,7 +73,7 @@ fn a_graph_is_refused_if_r_lacks_a_compute_or_a_host_or_an_excluded_rank() {
     assert!(
         Resources::parse(&r).unwrap_err().to_string().contains("2 ranks in R_lite and 1 hosts")
     );
-    assert!(one.excluded("1").unwrap_err().to_string().contains("rank 1"));
-    assert_eq!(one.excluded("n[1-2]").unwrap(), [0].into());
-    assert!(one.excluded("n[").is_err());
+    assert!(single.excluded("1").unwrap_err().to_string().contains("rank 1"));
+    assert_eq!(single.excluded("n[1-2]").unwrap(), [0].into());
+    assert!(single.excluded("n[").is_err());
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use api::{Servers, Storage, SystemConfiguration};
+use api::{Servers, Storage, SystemConfiguration, system_configuration::StorageNode};
 use directive::hostlist;
 use thiserror::Error;
 
@@ -22,6 +22,10 @@ pub enum MappingError {
         "Storage {rabbit} has the compute {compute}, which SystemConfiguration default does not list; add it to computesAccess"
     )]
     UnlistedCompute { rabbit: String, compute: String },
+    #[error(
+        "SystemConfiguration default lists the compute {compute} under {first} and under {second}; correct computesAccess"
+    )]
+    TwoRabbits { compute: String, first: String, second: String },
 }
 
 /// API objects from which the mapping follows.
@@ -51,16 +55,10 @@ impl Built {
     /// capacity seen, as in flux-coral2.
     ///
     /// # Errors
-    /// When a Storage has a compute that `SystemConfiguration` lists elsewhere or not at all.
+    /// When a Storage has a compute that `SystemConfiguration` lists elsewhere or not at all, or two rabbits have a compute.
     pub fn new(objects: Objects<'_>) -> Result<Self, MappingError> {
         let nodes = &objects.system.spec.storage_nodes;
-        let computes: BTreeMap<String, String> = nodes
-            .iter()
-            .flat_map(|node| {
-                let names = node.computes_access.iter().map(|access| access.name.clone());
-                names.map(|compute| (compute, node.name.clone()))
-            })
-            .collect();
+        let computes = rabbits_of_computes(nodes)?;
         let (known, largest) = capacities(objects.storages, &computes)?;
         let external = external_bytes(objects.servers);
         let mut guesses = Vec::new();
@@ -77,6 +75,23 @@ impl Built {
         let mapping = Mapping { computes, rabbits: rabbits.into_iter().collect() };
         Ok(Self { mapping, guesses })
     }
+}
+
+/// Returns the rabbit of each compute.
+fn rabbits_of_computes(nodes: &[StorageNode]) -> Result<BTreeMap<String, String>, MappingError> {
+    let mut computes: BTreeMap<String, String> = BTreeMap::new();
+    for node in nodes {
+        for access in &node.computes_access {
+            let (compute, rabbit) = (access.name.clone(), node.name.clone());
+            match computes.insert(compute.clone(), rabbit.clone()) {
+                Some(first) if first != rabbit => {
+                    return Err(MappingError::TwoRabbits { compute, first, second: rabbit });
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(computes)
 }
 
 /// Returns the bytes of each rabbit whose Storage names computes, and the largest of all. A rabbit that reports 0 bytes

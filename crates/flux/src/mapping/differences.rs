@@ -40,8 +40,7 @@ fn rabbit_differences(name: &str, file: &Rabbit, now: &Rabbit) -> Vec<String> {
 /// Returns the hosts of a list in one order, so that two spellings of a list are equal. A text that is no host list
 /// stands for itself.
 fn hosts(text: &str) -> Vec<String> {
-    hostlist::expand(text)
-        .map_or_else(|_| vec![text.to_owned()], |hosts| hostlist::sort_unique(hosts))
+    hostlist::expand(text).map_or_else(|_| vec![text.to_owned()], hostlist::sort_unique)
 }
 
 fn compute_difference(name: &str, file: Option<&String>, now: Option<&String>) -> Option<String> {

@@ -1,3 +1,5 @@
+use serde_json::{Value, json};
+
 use super::*;
 
 fn mapping(rabbits: &[(&str, i64, &str)], computes: &[(&str, &str)]) -> Mapping {
@@ -72,4 +74,43 @@ fn a_text_without_the_keys_of_a_mapping_is_refused() {
         let error = Mapping::parse(text).unwrap_err().to_string();
         assert!(error.contains("warren flux rabbitmapping"), "{text}: {error}");
     }
+}
+
+/// Returns objects: the computes of r1 and r2, and the drives and free bytes of each one's Storage.
+fn build(computes: [&[&str]; 2], drives: &[i64], free: i64) -> Result<Built, MappingError> {
+    let access = |names: &[&str]| -> Vec<Value> {
+        names.iter().map(|name| json!({"name": name, "index": 0})).collect()
+    };
+    let nodes = json!([
+        {"type": "Rabbit", "name": "r1", "computesAccess": access(computes[0])},
+        {"type": "Rabbit", "name": "r2", "computesAccess": access(computes[1])},
+    ]);
+    let drives: Vec<Value> = drives.iter().map(|bytes| json!({"capacity": bytes})).collect();
+    let storage = json!({"metadata": {"name": "r1"}, "spec": {"state": "Enabled"}, "status": {
+        "capacity": free, "devices": drives, "access": {"computes": [{"name": "n1", "status": "Ready"}]}}});
+    let system = json!({"metadata": {"name": "default"}, "spec": {"storageNodes": nodes}});
+    let system = serde_json::from_value(system).unwrap();
+    let storages = [serde_json::from_value(storage).unwrap()];
+    Built::new(Objects { system: &system, storages: &storages, servers: &[] })
+}
+
+#[test]
+fn a_capacity_is_that_of_the_drives_and_a_guess_is_named() {
+    for (drives, free, expected) in [(&[4, 6][..], 1, 10), (&[], 3, 3), (&[0, 0], 2, 2)] {
+        let built = build([&["n1"], &["n2"]], drives, free).unwrap();
+        let capacity = |name: &str| built.mapping.rabbits.get(name).unwrap().capacity;
+        assert_eq!([capacity("r1"), capacity("r2")], [expected; 2], "{drives:?}");
+        let [guess] = built.guesses.as_slice() else { panic!("{:?}", built.guesses) };
+        assert!(guess.starts_with("r2: no Storage has its computes"), "{guess}");
+    }
+}
+
+#[test]
+fn computes_of_two_rabbits_or_of_none_are_refused() {
+    let wrong = |computes| build(computes, &[1], 1).unwrap_err();
+    let owned = |text: &str| text.to_owned();
+    let [compute, rabbit, first, second] = ["n1", "r1", "r1", "r2"].map(owned);
+    let twice = MappingError::TwoRabbits { compute: compute.clone(), first, second };
+    assert_eq!(wrong([&["n1"], &["n1"]]), twice);
+    assert_eq!(wrong([&[], &[]]), MappingError::UnlistedCompute { rabbit, compute });
 }
