@@ -75,11 +75,16 @@ pub(super) fn report(
 
 /// Returns the command of the user with `--output` instead of `--check`, and these arguments at its end.
 fn rewriting(arguments: impl Iterator<Item = OsString>, more: &[&str]) -> String {
-    let own = arguments.skip(1).map(|argument| {
+    let own = arguments.skip(1).flat_map(|argument| {
         let argument = argument.to_string_lossy().into_owned();
+        let output = || "--output".to_owned();
         match argument.strip_prefix("--check") {
-            Some(file) if file.is_empty() || file.starts_with('=') => format!("--output{file}"),
-            _ => argument,
+            Some("") => vec![output()],
+            Some(rest) => match rest.strip_prefix('=') {
+                Some(file) => vec![output(), file.to_owned()],
+                None => vec![argument],
+            },
+            None => vec![argument],
         }
     });
     let words: Vec<String> = own.chain(more.iter().map(|word| (*word).to_owned())).collect();
@@ -101,7 +106,7 @@ mod tests {
             (
                 "/b/warren --server s flux jgf --check=/a",
                 &["--resources", "/a b"],
-                "warren --server s flux jgf --output=/a --resources '/a b'",
+                "warren --server s flux jgf --output /a --resources '/a b'",
             ),
             ("w flux jgf --checked", &[], "warren flux jgf --checked"),
         ] {
