@@ -11,6 +11,7 @@ mod movements;
 mod persistent;
 mod site_kinds;
 mod unreadable;
+mod used;
 mod workflow_kinds;
 
 use std::{
