@@ -1,5 +1,6 @@
 //! The command line. Its help texts are documentation: they name the purpose of each verb, units and defaults.
 
+pub(crate) mod flux;
 pub(crate) mod rabbits;
 pub(crate) mod workflow;
 pub(crate) mod workload;
@@ -85,7 +86,7 @@ pub(crate) enum Verb {
     Wait(Wait),
     /// Call this node's agent: mounts of a job, plan, state
     Node(Node),
-    /// Show what this node's agent would do for objects, and what that destroys
+    /// Show what this node's agent would do for objects, and destroy
     ///
     /// The agent plans, and changes nothing. A rabbit's agent plans for NnfNodeBlockStorages, NnfNodeStorages,
     /// ClientMounts and NodeContainers, a compute's agent for ClientMounts.
@@ -101,6 +102,11 @@ pub(crate) enum Verb {
     /// Every call may be repeated: it skips the steps that are done already.
     #[command(subcommand)]
     Workload(workload::WorkloadVerb),
+    /// Write and check Flux's files of rabbits; look rabbits up
+    ///
+    /// The files and answers are those of `flux rabbitmapping`, `flux dws2jgf` and `flux getrabbit` of flux-coral2.
+    #[command(subcommand)]
+    Flux(flux::FluxVerb),
     /// Write all objects of a coordinator's own API to a file
     ///
     /// `coordinator restore` reads it. An existing file is replaced.

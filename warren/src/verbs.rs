@@ -5,6 +5,7 @@ mod backup;
 mod completions;
 mod containers;
 mod delete;
+mod flux;
 mod get;
 mod logs;
 mod mounts;
@@ -44,6 +45,7 @@ pub(crate) async fn run(line: CommandLine, output: Output) -> Result<Exit, Failu
         Verb::Rabbit(verb) => {
             rabbits::run(&global.server, &global.coordinator, &verb, output).await
         }
+        Verb::Flux(verb) => flux::run(&global.server, &verb, output).await,
         Verb::Mounts(args) => mounts::run(&global.server, &args, output).await,
         Verb::Containers(args) => containers::run(&global.server, &args, output).await,
         Verb::Movements(args) => movements::run(&global.server, &args, output).await,

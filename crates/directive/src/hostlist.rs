@@ -130,6 +130,14 @@ pub fn sort<T: AsRef<str>>(hosts: &mut [T]) {
     });
 }
 
+/// Returns hosts sorted as by [`sort`], each host once.
+#[must_use]
+pub fn sort_unique<T: AsRef<str> + PartialEq>(mut hosts: Vec<T>) -> Vec<T> {
+    sort(&mut hosts);
+    hosts.dedup();
+    hosts
+}
+
 /// A host's name, split before its trailing digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Host<'a> {

@@ -23,8 +23,8 @@
 //!
 //! # Sources
 //! The directives, their rules and the shapes of breakdowns follow the Go controllers that Warren replaces (DWS
-//! v1alpha7, NNF v1alpha11). Placement and job ids follow Flux (flux-coral2 0.36, RFC 19); host lists follow Flux's RFC
-//! 29.
+//! v1alpha7, NNF v1alpha11). Placement and job ids follow Flux (flux-coral2 0.36, RFC 19); host lists and id sets follow
+//! Flux's RFC 29 and RFC 22.
 
 pub mod breakdown;
 pub mod capacity;
@@ -32,6 +32,7 @@ pub mod check;
 mod command;
 mod directive;
 pub mod hostlist;
+pub mod idset;
 pub mod job_id;
 pub mod location;
 pub mod placement;

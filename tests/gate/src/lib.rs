@@ -121,6 +121,22 @@ pub fn python_kubernetes() -> Option<PathBuf> {
     open("python-kubernetes", (!python.exists()).then_some(MISSING)).then_some(python)
 }
 
+/// Returns paths of Pythons with the oldest and the newest version of the Kubernetes client with which flux-coral2's
+/// service works: 26 and 32. Version 37 refuses the number 0 as the version from which the service watches.
+///
+/// # Panics
+/// When `WARREN_TEST_REQUIRE` names the suite and the suite cannot run.
+#[must_use]
+pub fn python_kubernetes_of_coral2() -> Option<[PathBuf; 2]> {
+    let cache = cache()?;
+    let pythons =
+        ["26", "32"].map(|version| cache.join(format!("python-kubernetes-{version}/bin/python")));
+    const MISSING: &str =
+        "Python has no old Kubernetes clients: run packaging/prerequisites python_kubernetes";
+    let missing = pythons.iter().any(|python| !python.exists()).then_some(MISSING);
+    open("python-kubernetes", missing).then_some(pythons)
+}
+
 /// Returns the directory in which the tests keep programs that they downloaded.
 fn cache() -> Option<PathBuf> {
     let home = |name: &str| env::var_os(name).map(PathBuf::from);

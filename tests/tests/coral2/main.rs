@@ -9,15 +9,16 @@
 //! | `workflow_events` | all writes on an event of a Workflow, except a case that ends in an exception before any write |
 //! | `rpc_and_timers` | every create and patch; not the answers to Flux, nor timers and exceptions |
 //! | `systemstatus` | every patch of SystemStatus |
-//! | `mount_and_server_queries` | which nodes and rabbits the service finds in ClientMounts and Servers, except for a failed list |
-//! | `storage_events` | which rabbits and links a Storage reports as usable; not the messages to Flux's scheduler |
+//! | `mount_and_server_queries` | which nodes and rabbits the service finds in ClientMounts and Servers |
+//! | `storage_events` | every message to Flux about a Storage |
 //! | `build_allocation_sets` | all writes of Servers; in `crates/directive`, and here by `service.py` |
 //! | `parse_dw_directives`, `jobid_f58` | the Workflow's directives and job ID; in `crates/directive` |
-//! | `hostlist` | no API objects; in `crates/directive`, for command lines |
+//! | `hostlist` | everything; in `crates/directive`, for command lines and files |
 //! | `prolog_epilog_traces` | no API objects; in `tests/tests/flux` |
 //! | `apply_breakdowns` | nothing: the service writes Flux's jobspecs from DirectiveBreakdowns |
-//! | `rabbitmapping`, `mapping_fixture_digest`, `dws2jgf`, `getrabbit` | nothing: Flux's own commands and files |
-//! | `jobspec_plugins`, `idset` | nothing: Flux's own |
+//! | `rabbitmapping`, `mapping_fixture_digest`, `dws2jgf`, `getrabbit` | everything; in `crates/flux`, for `warren flux` |
+//! | `idset` | everything; in `crates/directive` |
+//! | `jobspec_plugins` | nothing: Flux's own |
 //!
 //! The recordings leave out the service's reads:
 //!
@@ -26,7 +27,7 @@
 //! | at its start, lists of Storages, SystemStatuses, SystemConfigurations and NnfDataMovements, by version | made by every run of `life.py`; without one of them the service ends |
 //! | the NnfDataMovements of a workflow, before Teardown | made, as with `save_datamovements` |
 //! | the Secret with a workflow's token, after PreRun | not made: `status.workflowToken` of a Workflow names the Secret; Warren never sets this field, since it refuses `requires=user-container-auth` and `copy-offload` |
-//! | the Pods of a workflow's containers and the log of the first, before Teardown | not made: no server here has a kubelet, which alone has logs |
+//! | the Pods of a workflow's containers and the log of the first, before Teardown | made without a pod on a real server, by `calls.py`: no server here has a kubelet, which alone has logs |
 
 use std::{
     fs,
@@ -34,9 +35,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, anyhow, ensure};
 use serde_json::{Value, json};
-use tests::{gate, program::command, workflow::Flow};
+use tests::{api_server::ApiServer, gate, program::command, workflow::Flow};
 
 const XFS: &str = "#DW jobdw type=xfs capacity=320MiB name=scratch";
 const COMPUTES: &str = "compute-1,compute-2,compute-3";
@@ -117,6 +118,17 @@ fn a_job_of_flux_lives_through_all_states_and_leaves_nothing() -> anyhow::Result
     let computes = rabbit["computes"].as_array().context("computes")?;
     let is_usable = rabbit["up"] == true && rabbit["lost"] == json!([]);
     ensure!(computes.len() == 3 && is_usable, "{storages}");
+    // Flux marks no compute as bad, and raises the rabbit's storage.
+    let messages = json!([
+        ["sched-fluxion-resource.remove_property", {"key": "badrabbit",
+            "resource_path": ["/c/chassis0/compute-1", "/c/chassis0/compute-2", "/c/chassis0/compute-3"]}],
+        ["sched-fluxion-resource.set_status", {"resource_path": "/c/chassis0/ssd0", "status": "up"}],
+    ]);
+    ensure!(rabbit["messages"] == messages, "{storages}");
+    let directory = tempfile::tempdir()?;
+    let mapping = directory.path().join("rabbitmapping").display().to_string();
+    let warren = |words: &[&str]| job.flow.fixture.run.cluster.warren_prints(words);
+    warren(&["flux", "rabbitmapping", "--output", &mapping])?;
     let started = job.call("start", &[COMPUTES])?;
     let path = started["variables"]["DW_JOB_scratch"].as_str().context("DW_JOB_scratch")?;
     for (compute, _) in &job.flow.fixture.run.cluster.chassis().computes {
@@ -129,11 +141,53 @@ fn a_job_of_flux_lives_through_all_states_and_leaves_nothing() -> anyhow::Result
     ensure!(queries["notUnmounted"] == json!(all), "{queries}");
     ensure!(queries["allocated"] == json!(["rabbit-1"]), "{queries}");
     ensure!(queries["notReady"] == json!([]), "{queries}");
+    // The job's bytes are taken, and the mapping is still current: its capacities are those of the drives.
+    let checked = warren(&["flux", "rabbitmapping", "--check", &mapping])?;
+    ensure!(checked.trim() == format!("{mapping} is current"), "{checked}");
+    let mapped: Value = serde_json::from_str(&fs::read_to_string(&mapping)?)?;
+    let storage = job.flow.object("storage", "rabbit-1", "default")?;
+    let drives = storage["status"]["devices"].as_array().context("devices")?;
+    let bytes: i64 = drives.iter().filter_map(|drive| drive["capacity"].as_i64()).sum();
+    ensure!(bytes > storage["status"]["capacity"].as_i64().context("capacity")?, "{storage}");
+    let expected = json!({"rabbit-1": {"capacity": bytes, "hostlist": "compute-[1-3]"}});
+    ensure!(mapped["rabbits"] == expected, "{mapped}");
+    for (words, answer) in [
+        (["-j", job.id], "rabbit-1"),
+        (["-j", "f2AVx5nQsoRy"], "rabbit-1"),
+        (["-c", "compute-2"], "rabbit-1"),
+    ] {
+        let found = warren(&["flux", "getrabbit", words[0], words[1]])?;
+        ensure!(found.trim() == answer, "{words:?}: {found}");
+    }
     let token = job.flow.workflow()?["status"]["workflowToken"].clone();
     ensure!(token.is_null(), "the service would read a Secret: {token}");
     let finished = job.call("finish", &[COMPUTES])?;
     ensure!(finished["movements"] == json!([]), "{finished}");
     job.end()
+}
+
+/// Runs `calls.py` with the oldest and the newest version of the Kubernetes client with which the service works, each on a
+/// server of its own. `tests/tests/privilege/flux.rs` runs it on a real server, with the packaged rights.
+#[test]
+fn every_call_of_the_service_works_with_its_oldest_and_newest_client() -> anyhow::Result<()> {
+    let Some(pythons) = gate::python_kubernetes_of_coral2() else { return Ok(()) };
+    let run = |found: &Path| {
+        let directory = tempfile::tempdir()?;
+        let server = ApiServer::start(directory.path())?;
+        server.install_crds(|_| {})?;
+        let kubeconfig = server.kubeconfig().display().to_string();
+        let answer = python(found, "calls.py", &[&kubeconfig, &kubeconfig])?;
+        ensure!(answer["movements"] == json!([]), "{}: {answer}", found.display());
+        answer["client"].as_str().map(str::to_owned).context("the client's version")
+    };
+    let versions = std::thread::scope(|scope| {
+        let runs: Vec<_> = pythons.iter().map(|found| scope.spawn(|| run(found))).collect();
+        let ends = runs.into_iter().map(|run| run.join().map_err(|_| anyhow!("a panic"))?);
+        ends.collect::<anyhow::Result<Vec<String>>>()
+    })?;
+    let begins = |place: usize, text: &str| versions[place].starts_with(text);
+    ensure!(begins(0, "26.") && begins(1, "32."), "{versions:?}");
+    Ok(())
 }
 
 /// Two files of the site reach every compute, and the computes' results return, each in a directory of its own.

@@ -78,6 +78,32 @@ def usable(storage):
     return status == "Ready", {link["name"] for link in links if link["status"] != "Ready"}
 
 
+def chassis_paths(hosts, index, ssds):
+    """Returns the paths of a rabbit's vertices in Fluxion's graph: of its hosts, and of its ssds."""
+    chassis = f"/c/chassis{index}"
+    return {host: f"{chassis}/{host}" for host in hosts}, [f"{chassis}/ssd{place}" for place in range(ssds)]
+
+
+def storage_messages(storage, paths, ssds, settings, drainable=None):
+    """Returns the service's messages to Flux about one version of a Storage: topics with payloads, in order.
+
+    `paths` has the path of each host of the rabbit, `ssds` those of its ssds; without ssds the service runs with
+    --disable-fluxion. `settings` are Flux's settings in [rabbit]; `drainable` are the hosts that the service may drain.
+    """
+    (is_up, lost), drains = usable(storage), settings.get("drain_compute_nodes", True)
+    held = sorted(lost if drainable is None else lost & set(drainable))
+    if drains and held:
+        yield "resource.drain", {"targets": held, "mode": "update", "reason": "rabbit lost PCIe connection"}
+    soft = lost if is_up and not drains and settings.get("soft_drain", True) else set()
+    bad = set(paths) if not is_up and not ssds else soft
+    if set(paths) - bad:
+        yield "sched-fluxion-resource.remove_property", {"resource_path": sorted(paths[host] for host in set(paths) - bad), "key": "badrabbit"}
+    if bad:
+        yield "sched-fluxion-resource.set_property", {"sp_resource_path": sorted(paths[host] for host in bad), "sp_keyval": "badrabbit=bad"}
+    for ssd in ssds:
+        yield "sched-fluxion-resource.set_status", {"resource_path": ssd, "status": "up" if is_up else "down"}
+
+
 class Job:
     def __init__(self, jobid, hosts=(), tolerance=-1):
         self.name = f"fluxjob-{jobid}"
@@ -198,7 +224,11 @@ class Service:
     def not_in_state(self, state):
         """Returns the nodes that the service reports as not mounted, or not unmounted."""
         nodes = []
-        for mount in self.api.list_all("clientmounts", f"{WORKFLOW_LABEL}={self.job.name}"):
+        try:
+            mounts_of_job = self.api.list_all("clientmounts", f"{WORKFLOW_LABEL}={self.job.name}")
+        except self.api.list_errors:
+            return nodes
+        for mount in mounts_of_job:
             try:
                 node = mount["spec"]["node"]
             except KeyError:

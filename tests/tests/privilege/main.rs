@@ -5,6 +5,7 @@
 mod ask;
 mod claims;
 mod engine;
+mod flux;
 mod identities;
 mod installed;
 mod life;

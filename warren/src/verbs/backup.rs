@@ -44,7 +44,7 @@ pub(crate) async fn run(server: &ServerArgs, file: &Path, output: Output) -> Res
 }
 
 /// Fails if the path exists and is not a regular file: the backup would replace a device or a link.
-fn refuse_other_than_files(file: &Path) -> Result<(), Failure> {
+pub(super) fn refuse_other_than_files(file: &Path) -> Result<(), Failure> {
     match file.symlink_metadata() {
         Ok(there) if !there.is_file() => {
             let what = format!("{} is not a regular file", file.display());
@@ -106,16 +106,16 @@ async fn copy(answer: impl AsyncBufRead, draft: &File, file: &Path) -> Result<He
 
 /// Renames a finished draft to its final name, so that a power failure leaves either the old file or
 /// the complete new file.
-fn finish(draft: NamedTempFile, file: &Path) -> io::Result<()> {
+pub(super) fn finish(draft: NamedTempFile, file: &Path) -> io::Result<()> {
     draft.as_file().sync_all()?;
     draft.persist(file)?;
     File::open(directory(file))?.sync_all()
 }
 
-fn directory(file: &Path) -> &Path {
+pub(super) fn directory(file: &Path) -> &Path {
     file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-fn unwritten(file: &Path, error: &io::Error) -> Failure {
+pub(super) fn unwritten(file: &Path, error: &io::Error) -> Failure {
     Failure::new(Exit::Failed, format!("write {}", file.display())).because(error)
 }

@@ -4,6 +4,7 @@
 
 mod backup;
 mod centre;
+mod flux;
 mod interrupted;
 mod logs;
 mod outsider;

@@ -8,7 +8,7 @@ use tokio::runtime::Builder;
 
 use crate::standalone_coordinator::StandaloneCoordinator;
 
-fn storage(rabbit: &str, status: &Value) -> Value {
+pub(crate) fn storage(rabbit: &str, status: &Value) -> Value {
     json!({
         "apiVersion": "dataworkflowservices.github.io/v1alpha7", "kind": "Storage",
         "metadata": {"name": rabbit, "namespace": "default"}, "spec": {"state": "Enabled", "mode": "Live"},
@@ -45,8 +45,12 @@ fn with_rabbits() -> StandaloneCoordinator {
 }
 
 /// Writes a status as the workflow engine or an agent does.
-fn write_status<K>(here: &StandaloneCoordinator, namespace: &str, name: &str, status: &Value)
-where
+pub(crate) fn write_status<K>(
+    here: &StandaloneCoordinator,
+    namespace: &str,
+    name: &str,
+    status: &Value,
+) where
     K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
         + Clone
         + std::fmt::Debug

@@ -17,12 +17,31 @@ struct Appended {
     append_each: Vec<String>,
     encode: String,
     sort_encode: String,
+    uniq_encode: String,
+}
+
+/// For each host of `delete`, the first equal host of `list` is removed.
+#[derive(Debug, Deserialize)]
+struct Deleted {
+    list: String,
+    delete: String,
+    removed: usize,
+    result: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Found {
+    list: String,
+    find: String,
+    index: Option<usize>,
 }
 
 #[derive(Debug, Deserialize)]
 struct Golden {
     decode: Vec<Decoded>,
     append: Vec<Appended>,
+    delete: Vec<Deleted>,
+    find: Vec<Found>,
 }
 
 /// Lists that this parser refuses, and that Flux's library reads as other hosts than the author meant.
@@ -68,6 +87,25 @@ fn names_are_compressed_into_ranges_as_by_flux() {
     for case in golden().append {
         assert_eq!(compress(&case.append_each), case.encode);
         assert_eq!(compress(&sorted(&case.append_each)), case.sort_encode);
+        assert_eq!(compress(&sort_unique(case.append_each)), case.uniq_encode);
+    }
+}
+
+#[test]
+fn hosts_are_equal_only_with_the_same_leading_zeros_as_for_flux() {
+    for case in golden().delete {
+        let mut hosts = expand(&case.list).unwrap();
+        let before = hosts.len();
+        for name in expand(&case.delete).unwrap() {
+            if let Some(place) = hosts.iter().position(|host| *host == name) {
+                hosts.remove(place);
+            }
+        }
+        assert_eq!((before - hosts.len(), compress(&hosts)), (case.removed, case.result));
+    }
+    for case in golden().find {
+        let hosts = expand(&case.list).unwrap();
+        assert_eq!(hosts.iter().position(|host| *host == case.find), case.index, "{}", case.find);
     }
 }
 
