@@ -20,10 +20,10 @@ use crate::{
 };
 
 /// Returns true for rights that a workflow with XFS does not use, since they are for Lustre and its copies by MPI,
-/// persistent storage, containers, the calls of workload managers, or a coordinator with `--silent-after`.
+/// persistent and system storage, containers, the calls of workload managers, or a coordinator with `--silent-after`.
 fn is_unused_by_xfs((verb, resource): (&str, &str)) -> bool {
     let kind = resource.split('/').next().unwrap_or_default();
-    ["nnflustremgts", "persistentstorageinstances"].contains(&kind)
+    ["nnflustremgts", "nnfsystemstorages", "persistentstorageinstances"].contains(&kind)
         || [("get", "workflows"), ("create", "workflows"), ("delete", "workflows")]
             .contains(&(verb, resource))
         || [("create", "nnfcontainerprofiles"), ("patch", "nnfdatamovements/status")]

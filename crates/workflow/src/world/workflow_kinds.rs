@@ -10,7 +10,7 @@ use controller::{Change, Store};
 
 use super::{Key, Wake, WatchedKind, World, object_key, wake_workflow};
 use crate::{
-    names::{directive_object_name, is_ours, persistent_key},
+    names::{directive_object_name, is_ours, persistent_key, system_storage_key},
     objects::mgts::EXTERNAL_NAMESPACE,
 };
 
@@ -85,6 +85,7 @@ impl WatchedKind for Servers {
         let is_ours = change.object().is_some_and(|servers| {
             servers.label(label::OWNER_KIND) == Some("Workflow")
                 || persistent_key(&**servers).is_some()
+                || system_storage_key(&**servers).is_some()
         });
         let mut wakes = if is_ours {
             world.take_child(change, |children| &mut children.servers)
