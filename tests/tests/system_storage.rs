@@ -177,3 +177,63 @@ fn the_api_refuses_fields_outside_their_bounds_and_the_engine_what_the_api_canno
     }
     system.end()
 }
+
+/// Returns a list with the results of `warren cabling`, by compute.
+fn cabling(system: &System) -> anyhow::Result<(i32, Vec<(String, String)>)> {
+    let cluster = &system.flow.fixture.run.cluster;
+    let output = cluster.warren()?.args(["cabling", "--json"]).output()?;
+    let lines: Value = serde_json::from_slice(&output.stdout)
+        .with_context(|| format!("decode the output: {output:?}"))?;
+    let text = |line: &Value, field: &str| line[field].as_str().unwrap_or_default().to_owned();
+    let lines = lines.as_array().context("a list")?.iter();
+    let results = lines.map(|line| (text(line, "compute"), text(line, "result"))).collect();
+    Ok((output.status.code().unwrap_or(-1), results))
+}
+
+/// Exchanges the simulated cables of two computes: each then reaches what is attached to the other.
+fn swap_cables(system: &System, one: &str, other: &str) -> anyhow::Result<()> {
+    let script = format!(
+        "for markers in {}/drive-*/*/access; do
+            for pair in '{one} was' '{other} {one}' 'was {other}'; do
+                set -- $pair
+                ! test -e \"$markers/$1\" || mv \"$markers/$1\" \"$markers/$2\"
+            done
+        done",
+        system.flow.fixture.pool().display()
+    );
+    system.flow.fixture.run.cluster.run_on_host_as(0, &script).map(drop)
+}
+
+#[test]
+fn cabling_names_swapped_cables_and_silent_computes() -> anyhow::Result<()> {
+    if !gate::loop_devices() || tests::cluster::on_nvme() {
+        return Ok(());
+    }
+    let mut system = System::new("cables")?;
+    let results = |results: [&str; 2]| -> Vec<(String, String)> {
+        let computes = ["compute-1", "compute-2"].into_iter().zip(results);
+        computes.map(|(name, result)| (name.to_owned(), result.to_owned())).collect()
+    };
+    ensure!(cabling(&system)? == (3, results(["untested", "untested"])), "{:?}", cabling(&system)?);
+    system.change(json!({"shared": false, "capacity": 64 << 20, "computesTarget": "pattern",
+        "computesPattern": [0, 1]}))?;
+    system.wait_until_ready()?;
+    ensure!(cabling(&system)? == (0, results(["right", "right"])), "{:?}", cabling(&system)?);
+
+    swap_cables(&system, "compute-1", "compute-2")?;
+    ensure!(cabling(&system)? == (4, results(["swapped", "swapped"])), "{:?}", cabling(&system)?);
+    let output = system.flow.fixture.run.cluster.warren()?.arg("cabling").output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let expected = "compute-1 sees the storage of compute-2, and compute-2 that of compute-1: the cables of port 0 of rabbit-1 and port 1 of rabbit-1 are swapped";
+    ensure!(text.contains(expected), "{text}");
+    swap_cables(&system, "compute-1", "compute-2")?;
+
+    system.flow.fixture.run.cluster.stop_one("compute-2")?;
+    until("compute-2 to be unknown", patience(), || {
+        let found = cabling(&system)?;
+        ensure!(found == (7, results(["right", "unknown"])), "{found:?}");
+        Ok(())
+    })?;
+    system.flow.fixture.run.cluster.start_node("compute-2")?;
+    system.end()
+}

@@ -2,6 +2,7 @@
 
 mod apply;
 mod backup;
+mod cabling;
 mod completions;
 mod containers;
 mod delete;
@@ -41,6 +42,7 @@ pub(crate) async fn run(line: CommandLine, output: Output) -> Result<Exit, Failu
         Verb::Apply(args) => apply::run(&global.server, &args, output).await,
         Verb::Get(args) => get::run(&global.server, &args, output).await,
         Verb::Nodes => nodes::run(&global.coordinator, output).await,
+        Verb::Cabling => cabling::run(&global.server, &global.coordinator, output).await,
         Verb::Rabbit(verb) => rabbits::run(&global.server, &verb, output).await,
         Verb::Mounts(args) => mounts::run(&global.server, &args, output).await,
         Verb::Containers(args) => containers::run(&global.server, &args, output).await,

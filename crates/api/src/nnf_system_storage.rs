@@ -95,7 +95,7 @@ pub struct NnfSystemStorageSpec {
     /// Reference to the pinned NnfStorageProfile.
     #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
     pub storage_profile: ObjectReference,
-    /// Whether the storage is ready without the computes that are down.
+    /// Whether `ready` ignores computes that are down.
     #[serde(default)]
     pub ignore_offline_computes: bool,
     /// Whether computes mount the storage; otherwise the drives are only attached to the computes.

@@ -66,8 +66,8 @@
 //! # Kinds of the Go controllers that the engine does not use
 //! The Go controllers, which Warren replaces, also have the kinds NnfStorage and NnfAccess. The engine derives their
 //! content from DirectiveBreakdown, Servers and Computes, and for Lustre from the NnfLustreMGT whose `claimList` names
-//! the Servers. Volumes are named after the uid of the Servers. The Servers of an NnfSystemStorage stands for the NnfStorage, NnfAccess and Computes that those
-//! controllers make for it. A Servers is owned by its Workflow, not by its
+//! the Servers. Volumes are named after the uid of the Servers. The Servers of an NnfSystemStorage stands for the
+//! NnfStorage, NnfAccess and Computes that those controllers make for it. A Servers is owned by its Workflow, not by its
 //! DirectiveBreakdown, so deleting a breakdown deletes no storage.
 
 pub mod admit;

@@ -22,7 +22,10 @@ use self::{choice::Choice, presented::Presented};
 use crate::{
     change::Change,
     objects::{system_storage::SystemStorageView, view::Group},
-    plan::{Plan, fail_if_refused, name_silent, plan_orphan, teardown, without_finalizer},
+    plan::{
+        Plan, fail_if_refused, mounts::unreadable_error, name_silent, plan_orphan, teardown,
+        without_finalizer,
+    },
     progress::{Outcome, Progress, transient_error},
 };
 
@@ -69,7 +72,8 @@ fn serve(view: &SystemStorageView<'_>, presented: &Presented<'_>) -> Progress {
     }
     let made = rabbits::make(view, presented, servers, &choice);
     let served = clients::serve(view, presented, servers, &choice);
-    let problems = choice.problems.into_iter().map(Progress::failed);
+    let unreadable = unreadable_error(view.storage.unreadable.iter());
+    let problems = choice.problems.into_iter().chain(unreadable).map(Progress::failed);
     problems.fold(made.and(served), Progress::and)
 }
 

@@ -106,7 +106,8 @@ impl<'a> Clients<'a> {
         nodes
     }
 
-    /// Returns the chosen computes of an allocation. A compute that is down keeps its access, and gets none.
+    /// Returns the chosen computes of an allocation. A compute that is down, or whose allocation another node has mounted,
+    /// keeps its access, and gets none.
     fn wanted<'b>(
         &'b self,
         block: &'b NnfNodeBlockStorage,
@@ -123,8 +124,8 @@ impl<'a> Clients<'a> {
         let here = self.slots.iter().filter(move |(_, slot)| is_here(slot));
         here.map(|(compute, _)| *compute).filter(move |compute| {
             let is_given = now.iter().any(|node| node == compute);
-            (!self.down.contains(compute) || is_given)
-                && (!self.blocked.contains_key(compute) || is_given)
+            let waits = self.down.contains(compute) || self.blocked.contains_key(compute);
+            is_given || !waits
         })
     }
 

@@ -40,7 +40,11 @@ impl<'a> Presented<'a> {
         };
         let metadata = system_storage_metadata(object, &workflow);
         let group = Group {
-            servers: storage.storage.servers.as_ref().map(|servers| labelled(servers, &metadata)),
+            servers: storage
+                .storage
+                .servers
+                .as_ref()
+                .map(|servers| with_labels(servers, &metadata)),
             profile: storage.profile.as_ref().map(|profile| with_path(profile, storage, &jobdw)),
             ..storage.storage.clone()
         };
@@ -92,7 +96,7 @@ fn workflow(storage: &SystemStorageView<'_>) -> Workflow {
 }
 
 /// Returns the Servers with the labels of the present spec.
-fn labelled(servers: &Servers, metadata: &ObjectMeta) -> Arc<Servers> {
+fn with_labels(servers: &Servers, metadata: &ObjectMeta) -> Arc<Servers> {
     let mut labelled = servers.clone();
     labelled.labels_mut().extend(metadata.labels.clone().unwrap_or_default());
     Arc::new(labelled)

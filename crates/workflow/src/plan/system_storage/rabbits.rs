@@ -36,7 +36,7 @@ pub(super) fn make(
     servers: &Servers,
     choice: &Choice<'_>,
 ) -> Progress {
-    let (after, outcome) = placed(view, presented, servers, choice);
+    let (after, outcome) = with_placement(view, presented, servers, choice);
     let reserved = Progress::from(outcome).with(Change::patch(servers, &after));
     let all = allocations(servers);
     let chosen: Vec<&Allocation> =
@@ -59,7 +59,7 @@ pub(super) fn make(
 
 /// Returns the Servers with the allocations of all rabbits that have the storage, or have space for it, and the outcome
 /// for those without space.
-fn placed(
+fn with_placement(
     view: &SystemStorageView<'_>,
     presented: &Presented<'_>,
     servers: &Servers,

@@ -1,8 +1,11 @@
-//! System storage: its rabbits and computes, its errors, and its removal.
+//! System storage: its rabbits, computes and objects.
+
+mod ends;
+mod refusals;
 
 use serde_json::{Value, json};
 
-use super::{GIB, Objects, R, XFS};
+use super::{GIB, Objects};
 use crate::{shipped, world::Key};
 
 const LOCK: &str = "NnfSystemStorage default/lock";
@@ -12,12 +15,12 @@ const ON_R: &str = "NnfNodeBlockStorage r/default-lock-system-storage-0";
 const ON_S: &str = "NnfNodeBlockStorage s/default-lock-system-storage-0";
 
 /// Returns a site with a system storage `lock` that has these fields, before the engine sees the storage.
-fn site(spec: Value) -> Objects {
+fn site(spec: &Value) -> Objects {
     let mut profile = json!(shipped::profile());
     (profile["data"]["pinned"], profile["data"]["default"]) = (json!(true), json!(false));
     let mut all = json!({"capacity": GIB,
         "storageProfile": {"kind": "NnfStorageProfile", "name": "lock", "namespace": "default"}});
-    json_patch::merge(&mut all, &spec);
+    json_patch::merge(&mut all, spec);
     Objects::site().put(PROFILE, profile).put(LOCK, json!({"spec": all}))
 }
 
@@ -59,7 +62,7 @@ fn mounted(mut spec: Value) -> Value {
 
 #[test]
 fn a_shared_storage_is_one_allocation_for_all_computes_of_each_rabbit() {
-    let site = site(json!({}))
+    let site = site(&json!({}))
         .plans(&["change NnfSystemStorage default/lock: nnf.cray.hpe.com/nnf_system_storage"]);
     let site = site.step().plans(&[
         "create Servers default/lock",
@@ -82,7 +85,7 @@ fn a_shared_storage_is_one_allocation_for_all_computes_of_each_rabbit() {
 
 #[test]
 fn rabbits_and_computes_get_the_labels_and_variables_of_the_go_controllers() {
-    let site = assert_ready(site(mounted(json!({"shared": false, "computesTarget": "even"}))));
+    let site = assert_ready(site(&mounted(json!({"shared": false, "computesTarget": "even"}))));
     let storage = site.get("NnfNodeStorage r/default-lock-system-storage-0");
     let variables = storage["spec"]["commandVariables"].as_array().unwrap();
     let value = |name: &str| {
@@ -120,7 +123,7 @@ fn rabbits_and_computes_get_the_labels_and_variables_of_the_go_controllers() {
 #[test]
 fn the_host_count_of_a_shared_storage_counts_all_computes_and_the_rabbit() {
     for (target, expected) in [("all", "17"), ("odd", "9")] {
-        let site = assert_ready(site(json!({"type": "gfs2", "computesTarget": target})));
+        let site = assert_ready(site(&json!({"type": "gfs2", "computesTarget": target})));
         let storage = site.get("NnfNodeStorage r/default-lock-system-storage-0");
         let variables = storage["spec"]["commandVariables"].as_array().unwrap();
         let count = variables.iter().find(|variable| variable["name"] == "$HOST_COUNT").unwrap();
@@ -151,7 +154,7 @@ fn each_field_chooses_rabbits_and_computes() {
             Some(s(&["s"])),
         ),
     ] {
-        let site = assert_ready(site(spec.clone()));
+        let site = assert_ready(site(&spec));
         for (block, expected) in [(ON_R, on_r), (ON_S, on_s)] {
             let exists = site.names("NnfNodeBlockStorage").contains(&block[20..].to_owned());
             let found = exists.then(|| access(&site, block)[0].join(" "));
@@ -174,7 +177,7 @@ fn a_storage_that_is_not_shared_has_an_allocation_for_each_index() {
     ] {
         let mut spec = target;
         spec["shared"] = json!(false);
-        let site = assert_ready(site(spec.clone()));
+        let site = assert_ready(site(&spec));
         let access = access(&site, ON_R);
         assert_eq!(access.len(), count, "{spec}");
         for (place, nodes) in access.iter().enumerate() {
@@ -188,7 +191,7 @@ fn a_storage_that_is_not_shared_has_an_allocation_for_each_index() {
 #[test]
 fn computes_mount_at_the_path_of_the_storage() {
     let spec = mounted(json!({"type": "xfs", "shared": false, "excludeRabbits": ["s"]}));
-    let site = assert_ready(site(spec));
+    let site = assert_ready(site(&spec));
     assert_eq!(
         site.names("ClientMount"),
         ["c1/default-lock", "c2/default-lock", "c3/default-lock"]
@@ -214,7 +217,7 @@ fn computes_mount_at_the_path_of_the_storage() {
 #[test]
 fn a_compute_gets_no_allocation_that_another_node_has_mounted() {
     let spec = mounted(json!({"type": "xfs", "shared": false, "excludeRabbits": ["s"]}));
-    let site = assert_ready(site(spec)).dead("c1");
+    let site = assert_ready(site(&spec)).dead("c1");
     let named = |first: &str| {
         json!({"spec": {"storageNodes": [
             {"type": "Rabbit", "name": "r", "computesAccess": [{"name": first, "index": 0}]},
@@ -227,231 +230,14 @@ fn a_compute_gets_no_allocation_that_another_node_has_mounted() {
 }
 
 #[test]
-fn bad_fields_are_refused_and_change_nothing() {
-    let fatal = |text: &str| format!("Fatal: {text}");
-    for (spec, expected) in [
-        (
-            json!({"systemConfiguration": {"kind": "ConfigMap", "name": "default"}}),
-            fatal(r#"spec.systemConfiguration.kind is "ConfigMap": write SystemConfiguration"#),
-        ),
-        (
-            json!({"includeRabbits": ["r"], "excludeRabbits": ["s"]}),
-            fatal("spec.includeRabbits and spec.excludeRabbits are both set: set only one of them"),
-        ),
-        (
-            json!({"includeComputes": ["c1"], "excludeComputes": ["c2"]}),
-            fatal("spec.includeComputes and spec.excludeComputes are both set: set only one of them"),
-        ),
-        (
-            json!({"computesTarget": "pattern"}),
-            fatal("spec.computesPattern is empty: list the indices of computes, from 0 to 15"),
-        ),
-        (
-            json!({"computesTarget": "pattern", "computesPattern": [16]}),
-            fatal("spec.computesPattern has 16: list indices from 0 to 15"),
-        ),
-        (
-            json!({"computesTarget": "prime"}),
-            fatal(r#"spec.computesTarget is "prime": write all, even, odd or pattern"#),
-        ),
-        (json!({"type": "lustre"}), fatal(r#"spec.type is "lustre": write raw, xfs or gfs2"#)),
-        (json!({"capacity": 0}), fatal("spec.capacity is 0: write at least 1 byte")),
-        (
-            json!({"storageProfile": {"namespace": null}}),
-            fatal(r#"spec.storageProfile.namespace is "": write 1 to 63 characters"#),
-        ),
-        (
-            json!({"storageProfile": {"kind": "Workflow"}}),
-            fatal(r#"spec.storageProfile.kind is "Workflow": write NnfStorageProfile"#),
-        ),
-        (
-            json!({"storageProfile": {"namespace": "nnf-system", "name": "default"}}),
-            fatal("NnfStorageProfile nnf-system/default is not pinned, so it may change while storage is made with it: name a copy with data.pinned: true"),
-        ),
-        (
-            json!({"storageProfile": {"name": "other"}}),
-            "Minor: NnfStorageProfile default/other does not exist: create it, or correct spec.storageProfile".to_owned(),
-        ),
-        (
-            json!({"systemConfiguration": {"kind": "SystemConfiguration", "name": "a", "namespace": "b"}}),
-            "Minor: SystemConfiguration b/a does not exist: create it, or correct spec.systemConfiguration".to_owned(),
-        ),
-        (
-            json!({"makeClientMounts": true}),
-            fatal("spec.clientMountPath is empty: name the path at which computes mount the storage, or set makeClientMounts to false"),
-        ),
-    ] {
-        let site = site(spec).settle().plans(&[]);
-        assert_eq!(status(&site), expected);
-        assert!(site.names("Servers").is_empty());
-    }
-    let shared_xfs = site(mounted(json!({"type": "xfs"}))).settle().plans(&[]);
-    assert_eq!(
-        status(&shared_xfs),
-        "Fatal: c1 and c2 would both mount the XFS of r, which destroys it: set spec.shared to false, or spec.type to gfs2"
-    );
-    assert!(shared_xfs.names("NnfNodeBlockStorage").is_empty());
-    assert_ready(site(json!({"type": "xfs"})));
-}
-
-#[test]
-fn unknown_names_are_reported_and_the_other_rabbits_and_computes_are_served() {
-    let with_unknown = site(json!({"includeRabbits": ["r", "x"]})).settle().plans(&[]);
-    assert_eq!(
-        status(&with_unknown),
-        "Fatal: spec.includeRabbits names x, which is not among the rabbits of the SystemConfiguration: correct the name"
-    );
-    assert_eq!(access(&with_unknown, ON_R), [["r", "c1", "c2", "c3"]]);
-    let with_unknown = site(json!({"includeComputes": ["c1", "d9"]})).settle().plans(&[]);
-    assert_eq!(
-        status(&with_unknown),
-        "Fatal: spec.includeComputes names d9, which is not among the computes of its rabbits: correct the name"
-    );
-    assert_eq!(access(&with_unknown, ON_R), [["r", "c1"]]);
-}
-
-#[test]
-fn no_rabbit_left_is_a_minor_error_that_a_returning_rabbit_ends() {
-    let spec = json!({"includeRabbits": ["r"], "excludeDisabledRabbits": true});
-    let disabled = json!({"spec": {"state": "Disabled"}});
-    let site = site(spec).edit(R, &disabled).settle().plans(&[]);
-    assert_eq!(
-        status(&site),
-        "Minor: no rabbit is left for the storage: see spec.includeRabbits, spec.excludeRabbits, spec.excludeDisabledRabbits, and the rabbits of the SystemConfiguration"
-    );
-    let enabled = json!({"spec": {"state": "Enabled"}, "status": {"status": "Ready"}});
-    assert_ready(site.then_wakes(&key(), R, &enabled));
-}
-
-#[test]
-fn a_disabled_rabbit_is_left_as_it_is_and_is_planned_again_when_it_is_back() {
-    let spec = mounted(json!({"excludeDisabledRabbits": true}));
-    let site = assert_ready(site(spec));
-    let disabled = json!({"spec": {"state": "Disabled"}, "status": {"status": "Disabled"}});
-    let site = assert_ready(site.then_wakes(&key(), R, &disabled));
-    assert_eq!(access(&site, ON_R), [["r", "c1", "c2", "c3"]]);
-    assert!(site.names("ClientMount").contains(&"c1/default-lock".to_owned()));
-    let site = site.edit(LOCK, &json!({"spec": {"excludeComputes": ["c1", "d1"]}}));
-    let site = assert_ready(site);
-    assert_eq!(access(&site, ON_R), [["r", "c1", "c2", "c3"]], "r is left alone");
-    assert_eq!(access(&site, ON_S), [["s"]]);
-    let enabled = json!({"spec": {"state": "Enabled"}, "status": {"status": "Ready"}});
-    let site = assert_ready(site.then_wakes(&key(), R, &enabled));
-    assert_eq!(access(&site, ON_R), [["r", "c2", "c3"]]);
-    for left_out in [
-        json!({"status": {"status": "Degraded"}}),
-        json!({"metadata": {"labels": {"dataworkflowservices.github.io/storage": null}}}),
-    ] {
-        let site = site.clone().edit(R, &left_out).dead("r");
-        let plan = crate::plan::plan_key(&site.world(), &key(), site.now());
-        assert_eq!(
-            plan.changes,
-            [],
-            "{left_out}: the storage waits for no rabbit that is left out"
-        );
-    }
-}
-
-#[test]
-fn a_new_rabbit_gets_the_storage_and_a_removed_rabbit_keeps_its_allocation() {
-    let without_s = json!({"spec": {"storageNodes": [{"type": "Rabbit", "name": "r",
-        "computesAccess": [{"name": "c1", "index": 0}]}]}});
-    let with_s = json!({"spec": {"storageNodes": [
-        {"type": "Rabbit", "name": "r", "computesAccess": [{"name": "c1", "index": 0}]},
-        {"type": "Rabbit", "name": "s", "computesAccess": [{"name": "d1", "index": 1}]}]}});
-    let site = assert_ready(site(mounted(json!({}))).edit(SYSTEM, &without_s));
-    assert_eq!(site.names("NnfNodeStorage"), ["r/default-lock-system-storage-0"]);
-    let site = assert_ready(site.then_wakes(&key(), SYSTEM, &with_s));
-    assert_eq!(access(&site, ON_S), [["s", "d1"]]);
-    let site = assert_ready(site.then_wakes(&key(), SYSTEM, &without_s));
-    assert_eq!(site.names("ClientMount"), ["c1/default-lock"]);
-    assert_eq!(access(&site, ON_S), [["s"]], "the data stays, and no compute sees it");
-}
-
-#[test]
 fn computes_that_are_down_are_ignored_if_the_storage_says_so() {
     let down = json!({"data": {"nodes": {"c2": "Disabled"}}});
     let put = |site: Objects| site.put("SystemStatus default/default", down.clone()).dead("c2");
-    let waits = put(site(mounted(json!({})))).settle();
+    let waits = put(site(&mounted(json!({})))).settle();
     assert_eq!(status(&waits), "false");
-    let site = assert_ready(put(site(mounted(json!({"ignoreOfflineComputes": true})))));
+    let site = assert_ready(put(site(&mounted(json!({"ignoreOfflineComputes": true})))));
     assert_eq!(access(&site, ON_R), [["r", "c1", "c3"]]);
     let up = json!({"data": {"nodes": {"c2": null}}});
     let site = site.then_wakes(&key(), "SystemStatus default/default", &up).settle();
     assert_eq!(access(&site, ON_R), [["r", "c1", "c2", "c3"]]);
-}
-
-#[test]
-fn a_change_that_would_need_other_storage_is_refused() {
-    let site = assert_ready(site(json!({})));
-    for (field, patch) in [
-        ("type", json!({"type": "xfs"})),
-        ("capacity", json!({"capacity": 2 * GIB})),
-        ("shared or spec.computesTarget", json!({"shared": false})),
-    ] {
-        let site = site.clone().edit(LOCK, &json!({"spec": patch})).settle().plans(&[]);
-        assert_eq!(
-            status(&site),
-            format!(
-                "Fatal: spec.{field} was changed after r made the storage: set it back, or create another NnfSystemStorage and delete this one"
-            )
-        );
-    }
-}
-
-#[test]
-fn a_rabbit_without_space_does_not_keep_the_others_waiting() {
-    let full = site(json!({"capacity": 60 * GIB}))
-        .edit("NnfNode r/nnf-nlc", &json!({"status": {"capacity": 50 * GIB}}))
-        .settle()
-        .plans(&[]);
-    assert_eq!(full.names("NnfNodeStorage"), ["s/default-lock-system-storage-0"]);
-    assert!(status(&full).contains("r: insufficient capacity available"), "{}", status(&full));
-    let room = json!({"status": {"capacity": 100 * GIB}});
-    assert_ready(full.then_wakes(&key(), "NnfNode r/nnf-nlc", &room));
-    let job = XFS.replace("1GiB", "50GiB");
-    let job = site(json!({"capacity": 60 * GIB})).propose(&[&job]).computes(&["c1"]);
-    let job = job.reach("Setup").settle();
-    let message = job.get("Workflow default/w")["status"]["message"].to_string();
-    assert!(
-        message.contains("pending capacity on r"),
-        "jobs get no byte of the storage: {message}"
-    );
-}
-
-#[test]
-fn deletion_unmounts_withdraws_and_removes_everything_but_foreign_storage() {
-    let site = assert_ready(site(mounted(json!({})))).dead("c1").delete(LOCK).settle();
-    assert_eq!(access(&site, ON_R), [["r", "c1"]], "c1 has not unmounted");
-    assert_eq!(site.names("ClientMount"), ["c1/default-lock"]);
-    let site = site.alive("c1").settle().plans(&[]);
-    for kind in
-        ["ClientMount", "NnfNodeStorage", "NnfNodeBlockStorage", "Servers", "NnfSystemStorage"]
-    {
-        assert!(site.names(kind).is_empty(), "{kind}: {:?}", site.names(kind));
-    }
-    assert!(!site.names("NnfStorageProfile").is_empty(), "the profile is its administrator's");
-}
-
-#[test]
-fn objects_of_other_controllers_stay() {
-    let servers = json!({"spec": {}, "metadata": {"labels": {
-        "dataworkflowservices.github.io/owner.kind": "NnfSystemStorage",
-        "dataworkflowservices.github.io/owner.uid": "nnfsystemstorage-lock"}}});
-    let site = site(json!({})).put("Servers default/lock", servers).settle().plans(&[]);
-    let expected = "Major: Servers default/lock belongs to other storage, or another controller made it: its storage stays as it is; delete it, or give this NnfSystemStorage another name";
-    assert_eq!(status(&site), expected);
-    let site = site.delete(LOCK).settle().plans(&[]);
-    assert_eq!(site.names("NnfSystemStorage"), ["default/lock"], "the finalizer stays");
-    let site = site.without("Servers default/lock").settle();
-    assert!(site.names("NnfSystemStorage").is_empty());
-}
-
-#[test]
-fn nothing_is_removed_while_the_object_cannot_be_read() {
-    let site = assert_ready(site(mounted(json!({}))));
-    site.clone().unreadable(LOCK).plans(&[]);
-    let mut unserved = site;
-    unserved.unlisted.insert("NnfSystemStorage");
-    unserved.plans(&[]);
 }
