@@ -60,7 +60,17 @@ fn compare_names_each_wrong_cable_and_never_calls_the_unknown_right() {
         (&[("1", "1"), ("1", "1")], vec![alike(&["c1"]), alike(&["c0"])]),
         (
             &[("1", "2"), ("2", "1"), ("1", "1"), ("2", "2")],
-            vec![sees(&["c1", "c3"]), sees(&["c0", "c2"]), alike(&["c0"]), alike(&["c1"])],
+            vec![swapped("c1"), swapped("c0"), alike(&["c0"]), alike(&["c1"])],
+        ),
+        // Two swaps: which two belong together does not show.
+        (
+            &[("1", "2"), ("2", "1"), ("1", "2"), ("2", "1")],
+            vec![
+                sees(&["c1", "c3"]),
+                sees(&["c0", "c2"]),
+                sees(&["c1", "c3"]),
+                sees(&["c0", "c2"]),
+            ],
         ),
         (&[("", ""), ("1", "1")], vec![Verdict::Untested, right()]),
         (&[("", "1"), ("1", "")], vec![sees(&["c1"]), Verdict::Misses { missing: 1, expected: 1 }]),
