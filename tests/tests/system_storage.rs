@@ -191,10 +191,10 @@ fn cabling(system: &System) -> anyhow::Result<(i32, Vec<(String, String)>)> {
 }
 
 /// Exchanges the simulated cables of two computes: each then reaches what is attached to the other.
-fn swap_cables(system: &System, one: &str, other: &str) -> anyhow::Result<()> {
+fn swap_cables(system: &System, first: &str, second: &str) -> anyhow::Result<()> {
     let script = format!(
         "for markers in {}/drive-*/*/access; do
-            for pair in '{one} was' '{other} {one}' 'was {other}'; do
+            for pair in '{first} was' '{second} {first}' 'was {second}'; do
                 set -- $pair
                 ! test -e \"$markers/$1\" || mv \"$markers/$1\" \"$markers/$2\"
             done

@@ -20,7 +20,7 @@ pub(crate) struct Port {
     pub index: i64,
 }
 
-/// What a compute has to reach.
+/// The namespaces that a compute has to reach, and its port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Expected {
     /// Where the SystemConfiguration says that the compute is plugged in.
@@ -29,7 +29,7 @@ pub(crate) struct Expected {
     pub namespaces: BTreeSet<Namespace>,
 }
 
-/// What a compute reaches.
+/// The namespaces that a compute reaches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
     Namespaces(BTreeSet<Namespace>),

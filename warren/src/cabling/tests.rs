@@ -23,19 +23,19 @@ fn verdicts(computes: &[(&str, &str)]) -> Vec<Verdict> {
     compare(&expected, &seen).into_values().collect()
 }
 
-fn swapped(with: &str) -> Verdict {
+fn swapped_with(with: &str) -> Verdict {
     Verdict::Swapped { with: with.to_owned() }
 }
 
-fn alike(others: &[&str]) -> Verdict {
+fn alike_with(others: &[&str]) -> Verdict {
     Verdict::Alike { others: others.iter().map(|name| (*name).to_owned()).collect() }
 }
 
-fn sees(others: &[&str]) -> Verdict {
+fn sees_storage_of(others: &[&str]) -> Verdict {
     Verdict::SeesOthers { others: others.iter().map(|name| (*name).to_owned()).collect() }
 }
 
-fn unknown() -> Verdict {
+fn silent() -> Verdict {
     Verdict::Unknown { why: "not connected".to_owned() }
 }
 
@@ -46,34 +46,43 @@ fn compare_names_each_wrong_cable_and_never_calls_the_unknown_right() {
         (&[("1", "1"), ("2", "2")][..], vec![right(), right()]),
         // The compute's own drives have namespaces too.
         (&[("1", "19"), ("2", "28")], vec![right(), right()]),
-        (&[("1", "2"), ("2", "1"), ("3", "3")], vec![swapped("c1"), swapped("c0"), right()]),
+        (
+            &[("1", "2"), ("2", "1"), ("3", "3")],
+            vec![swapped_with("c1"), swapped_with("c0"), right()],
+        ),
         // Three cables in a circle.
-        (&[("1", "2"), ("2", "3"), ("3", "1")], vec![sees(&["c1"]), sees(&["c2"]), sees(&["c0"])]),
-        (&[("1", "2"), ("2", "?")], vec![sees(&["c1"]), unknown()]),
-        (&[("1", "?"), ("", "?")], vec![unknown(), unknown()]),
+        (
+            &[("1", "2"), ("2", "3"), ("3", "1")],
+            vec![sees_storage_of(&["c1"]), sees_storage_of(&["c2"]), sees_storage_of(&["c0"])],
+        ),
+        (&[("1", "2"), ("2", "?")], vec![sees_storage_of(&["c1"]), silent()]),
+        (&[("1", "?"), ("", "?")], vec![silent(), silent()]),
         (&[("12", "")], vec![Verdict::Misses { missing: 2, expected: 2 }]),
         (&[("12", "1")], vec![Verdict::Misses { missing: 1, expected: 2 }]),
         // Fewer namespaces are no sign of another compute's cable.
         (&[("12", "1"), ("1", "1")], vec![Verdict::Misses { missing: 1, expected: 2 }, right()]),
         // A storage that all computes share tells none apart; one for even and one for odd computes tells neighbours
         // apart.
-        (&[("1", "1"), ("1", "1")], vec![alike(&["c1"]), alike(&["c0"])]),
+        (&[("1", "1"), ("1", "1")], vec![alike_with(&["c1"]), alike_with(&["c0"])]),
         (
             &[("1", "2"), ("2", "1"), ("1", "1"), ("2", "2")],
-            vec![swapped("c1"), swapped("c0"), alike(&["c0"]), alike(&["c1"])],
+            vec![swapped_with("c1"), swapped_with("c0"), alike_with(&["c0"]), alike_with(&["c1"])],
         ),
         // Two swaps: which two belong together does not show.
         (
             &[("1", "2"), ("2", "1"), ("1", "2"), ("2", "1")],
             vec![
-                sees(&["c1", "c3"]),
-                sees(&["c0", "c2"]),
-                sees(&["c1", "c3"]),
-                sees(&["c0", "c2"]),
+                sees_storage_of(&["c1", "c3"]),
+                sees_storage_of(&["c0", "c2"]),
+                sees_storage_of(&["c1", "c3"]),
+                sees_storage_of(&["c0", "c2"]),
             ],
         ),
         (&[("", ""), ("1", "1")], vec![Verdict::Untested, right()]),
-        (&[("", "1"), ("1", "")], vec![sees(&["c1"]), Verdict::Misses { missing: 1, expected: 1 }]),
+        (
+            &[("", "1"), ("1", "")],
+            vec![sees_storage_of(&["c1"]), Verdict::Misses { missing: 1, expected: 1 }],
+        ),
         (
             &[("12", "13"), ("34", "34")],
             vec![Verdict::Mixed { missing: 1, others: vec!["c1".to_owned()] }, right()],

@@ -38,7 +38,8 @@ pub(crate) async fn run(
     let seen = answer.into_inner().nodes.into_iter().map(to_seen).collect();
     let verdicts = compare(&expected, &seen);
     if output.is_json() {
-        let lines: Vec<Value> = verdicts.iter().map(|of| to_json(&expected, of)).collect();
+        let lines: Vec<Value> =
+            verdicts.iter().map(|verdict| to_json(&expected, verdict)).collect();
         output.json(&lines)?;
     } else {
         texts(&expected, &verdicts).iter().try_for_each(|line| output.line(line))?;
@@ -209,15 +210,15 @@ mod tests {
 
     #[test]
     fn the_exit_status_is_0_only_if_all_is_known_and_right() {
-        let of = |verdicts: &[Verdict]| {
+        let exit_of = |verdicts: &[Verdict]| {
             let names = verdicts.iter().enumerate();
             exit(&names.map(|(at, verdict)| (at.to_string(), verdict.clone())).collect())
         };
         let unknown = Verdict::Unknown { why: String::new() };
         let missing = Verdict::Misses { missing: 1, expected: 1 };
-        assert!(matches!(of(&[Verdict::Right]), Exit::Done));
-        assert!(matches!(of(&[Verdict::Right, Verdict::Untested]), Exit::Retryable));
-        assert!(matches!(of(&[Verdict::Untested, unknown.clone()]), Exit::Unreachable));
-        assert!(matches!(of(&[unknown, missing]), Exit::NodeFault));
+        assert!(matches!(exit_of(&[Verdict::Right]), Exit::Done));
+        assert!(matches!(exit_of(&[Verdict::Right, Verdict::Untested]), Exit::Retryable));
+        assert!(matches!(exit_of(&[Verdict::Untested, unknown.clone()]), Exit::Unreachable));
+        assert!(matches!(exit_of(&[unknown, missing]), Exit::NodeFault));
     }
 }

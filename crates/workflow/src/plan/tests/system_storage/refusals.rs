@@ -1,4 +1,4 @@
-//! What a system storage may not ask for, and what it lacks.
+//! Errors of a system storage: bad fields, unknown names, later changes, missing space.
 
 use serde_json::json;
 
