@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use api::{
     NnfSystemStorage, PersistentStorageInstance, RabbitLabels, Servers, Workflow,
-    names::{DWS_GROUP, annotation, finalizer, label},
+    names::{annotation, finalizer, label},
 };
 use controller::ObjectKey;
 use k8s_openapi::{
