@@ -8,8 +8,9 @@ use std::{sync::Arc, time::Duration};
 use proto::{
     limits::NAME,
     v1::{
-        self, Health, HealthRequest, JobName, JobNews, MountRequest, ObjectPlan, OnTimeout,
-        PlanRequest, PlanResponse, StatusRequest, StatusResponse, UnmountRequest, WaitRequest,
+        self, Health, HealthRequest, JobName, JobNews, MountRequest, Namespace, ObjectPlan,
+        OnTimeout, PlanRequest, PlanResponse, ReachedNamespaces, StatusRequest, StatusResponse,
+        UnmountRequest, WaitRequest,
         job_name::Name,
         node_server::{Node, NodeServer},
     },
@@ -68,6 +69,9 @@ impl NodeService {
 
     /// Plans as a request asks.
     pub(crate) async fn plan_request(&self, request: &PlanRequest) -> Result<PlanResponse, Status> {
+        if request.reached {
+            return self.list_namespaces().await;
+        }
         if request.objects.is_empty() {
             self.known_plans(request).await
         } else {
@@ -100,6 +104,18 @@ impl NodeService {
         self.plan_in_background(move |converger| given.plans(converger, &site)).await
     }
 
+    /// Lists the namespaces that the node reaches.
+    async fn list_namespaces(&self) -> Result<PlanResponse, Status> {
+        let converger = Arc::clone(&self.converger);
+        let found = task::spawn_blocking(move || converger.reached_namespaces()).await;
+        let found = found.map_err(|error| Status::internal(error.to_string()))?;
+        let found = found.map_err(|error| Status::unavailable(daemon::chain(&error)))?;
+        let namespaces =
+            found.into_iter().map(|id| Namespace { nqn: id.subsystem.to_string(), id: id.nsid });
+        let reached = ReachedNamespaces { namespaces: namespaces.collect() };
+        Ok(PlanResponse { plans: Vec::new(), reached: Some(reached) })
+    }
+
     async fn plan_in_background(
         &self,
         work: impl FnOnce(&Converger) -> Vec<ObjectPlan> + Send + 'static,
@@ -107,7 +123,7 @@ impl NodeService {
         let converger = Arc::clone(&self.converger);
         let planned = task::spawn_blocking(move || work(&converger)).await;
         let plans = planned.map_err(|error| Status::internal(error.to_string()))?;
-        Ok(PlanResponse { plans })
+        Ok(PlanResponse { plans, reached: None })
     }
 }
 

@@ -8,8 +8,9 @@ use kube::Client;
 use proto::limits::ANSWER;
 use proto::v1::cluster_server::Cluster;
 use proto::v1::{
-    ListNodesRequest, ListNodesResponse, NodePlan, PlanRequest, PlanWorkflowRequest,
-    PlanWorkflowResponse, RehearseRequest, RehearseResponse, RehearsedFailure, RehearsedStorage,
+    ListNodesRequest, ListNodesResponse, ListReachedRequest, ListReachedResponse, NodePlan,
+    PlanRequest, PlanWorkflowRequest, PlanWorkflowResponse, RehearseRequest, RehearseResponse,
+    RehearsedFailure, RehearsedStorage,
 };
 use tonic::{Request, Response, Status};
 use workflow::EngineHandle;
@@ -77,6 +78,16 @@ impl Cluster for ClusterService {
             .map(|(rabbit, objects)| (rabbit, PlanRequest { objects, ..PlanRequest::default() }));
         let nodes = self.ask_all(requests).await;
         Ok(Response::new(RehearseResponse { nodes, ..response(rehearsal) }))
+    }
+
+    async fn list_reached(
+        &self,
+        request: Request<ListReachedRequest>,
+    ) -> Result<Response<ListReachedResponse>, Status> {
+        Peer::identify(&request)?.check_operator(&self.operators)?;
+        let nodes: BTreeSet<String> = request.into_inner().nodes.into_iter().collect();
+        let asked = nodes.iter().map(|node| self.hub.plans().ask_reached(node));
+        Ok(Response::new(ListReachedResponse { nodes: futures::future::join_all(asked).await }))
     }
 
     async fn plan_workflow(

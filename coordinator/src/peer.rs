@@ -102,7 +102,7 @@ fn quoted(names: &[String]) -> String {
 /// The names are the DNS names of the extension subjectAltName. The common name counts only if the certificate has no
 /// such extension (RFC 6125, 6.4.4): an authority that checks the extension may copy the common name unchecked. If the
 /// extension is unreadable or occurs twice, the certificate counts as unreadable.
-fn certificate_names(certificate: &[u8]) -> Option<Vec<String>> {
+pub(crate) fn certificate_names(certificate: &[u8]) -> Option<Vec<String>> {
     let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
     let Some(alternatives) = certificate.subject_alternative_name().ok()? else {
         let common = certificate.subject().iter_common_name();

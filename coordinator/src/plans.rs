@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use proto::v1::{NodePlan, ObjectPlan, PlanAnswer, PlanQuestion, PlanRequest};
+use proto::v1::{NodePlan, NodeReached, PlanAnswer, PlanQuestion, PlanRequest, PlanResponse};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
@@ -61,28 +61,39 @@ impl Plans {
 
     /// Asks a node for a plan.
     pub(crate) async fn ask(&self, node: &str, request: PlanRequest) -> NodePlan {
-        let planned = self.plan(node, request).await;
-        let (plans, failure) = match planned {
-            Ok(plans) => (plans, String::new()),
+        let (plans, failure) = match self.answer_of(node, request).await {
+            Ok(response) => (response.plans, String::new()),
             Err(failure) => (Vec::new(), failure),
         };
         NodePlan { node: node.to_owned(), plans, failure }
     }
 
-    async fn plan(&self, node: &str, request: PlanRequest) -> Result<Vec<ObjectPlan>, String> {
+    /// Asks a node which namespaces it reaches.
+    pub(crate) async fn ask_reached(&self, node: &str) -> NodeReached {
+        let request = PlanRequest { reached: true, ..PlanRequest::default() };
+        let (reached, failure) = match self.answer_of(node, request).await {
+            Ok(PlanResponse { reached: Some(reached), .. }) => (Some(reached), String::new()),
+            Ok(_) => {
+                let why = "its agent does not say which namespaces it reaches: it is too old, or that of a rabbit";
+                (None, why.to_owned())
+            }
+            Err(failure) => (None, failure),
+        };
+        NodeReached { node: node.to_owned(), reached, failure }
+    }
+
+    async fn answer_of(&self, node: &str, request: PlanRequest) -> Result<PlanResponse, String> {
         let (id, answer) = self.send(node, request).ok_or_else(|| {
-            "the node is not connected: check its agent, or run warren plan on the node".to_owned()
+            "the node is not connected: check its agent, or ask it on the node itself".to_owned()
         })?;
         let answered = timeout(ANSWERED_WITHIN, answer).await;
         self.inner().waiting.remove(&id);
         match answered {
-            Ok(Ok(answer)) if answer.failure.is_empty() => {
-                Ok(answer.response.unwrap_or_default().plans)
-            }
+            Ok(Ok(answer)) if answer.failure.is_empty() => Ok(answer.response.unwrap_or_default()),
             Ok(Ok(answer)) => Err(answer.failure),
-            Ok(Err(_)) => Err("the node's session ended before its plan came".to_owned()),
+            Ok(Err(_)) => Err("the node's session ended before its answer came".to_owned()),
             Err(_) => Err(format!(
-                "the node sent no plan within {} s: its agent may be too old for plans, or hangs",
+                "the node did not answer within {} s: its agent may be too old for plans, or hangs",
                 ANSWERED_WITHIN.as_secs()
             )),
         }
@@ -114,12 +125,13 @@ impl Plans {
 mod tests {
     use std::sync::Arc;
 
-    use proto::v1::PlanResponse;
+    use proto::v1::ObjectPlan;
 
     use super::*;
 
     fn planned(name: &str) -> PlanResponse {
-        PlanResponse { plans: vec![ObjectPlan { name: name.to_owned(), ..ObjectPlan::default() }] }
+        let plan = ObjectPlan { name: name.to_owned(), ..ObjectPlan::default() };
+        PlanResponse { plans: vec![plan], reached: None }
     }
 
     #[tokio::test]
@@ -152,6 +164,6 @@ mod tests {
         assert!(!asking.is_finished(), "an earlier session of the node ended");
         plans.close("rabbit-1", 4);
         let failure = asking.await.unwrap().failure;
-        assert_eq!(failure, "the node's session ended before its plan came");
+        assert_eq!(failure, "the node's session ended before its answer came");
     }
 }

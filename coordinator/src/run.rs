@@ -238,7 +238,7 @@ impl Coordinator {
     }
 
     fn serve_api(&mut self, embedded: Embedded) {
-        let (unix, tls) = embedded.serve(self.stopped(), self.stopped());
+        let (unix, tls) = embedded.serve([(); 3].map(|()| Box::pin(self.stopped()) as _));
         self.servers.spawn(async {
             unix.await;
             Ok(())
@@ -264,7 +264,7 @@ async fn open_api(
         Backend::Standalone(standalone) => standalone,
         Backend::Cluster(address) => return Ok((connect(address).await?, None)),
     };
-    let embedded = Embedded::open(standalone, rules.cloned()).await?;
+    let embedded = Embedded::open(standalone, config.tls.as_ref(), rules.cloned()).await?;
     let client = embedded.client();
     if rules.is_some() {
         let installed = workflow::shipped::install(&client).await;

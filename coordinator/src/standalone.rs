@@ -1,4 +1,7 @@
-//! The embedded API, for hosts without a cluster: opened in this process, served on a unix socket and on loopback TLS.
+//! The embedded API, for sites without a cluster: opened in this process, served on a unix socket, on loopback TLS, and to
+//! rabbits on other hosts on mutual TLS.
+
+mod nodes;
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,13 +11,14 @@ use daemon::{ListenError, listen};
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 pub(crate) use kubeapi::serve::TlsError;
-use kubeapi::serve::{tls, unix};
+use kubeapi::serve::{mutual_tls, tls, unix};
 use kubeapi::{Admission, Api, Credentials, CredentialsError, Identity, OpenError, Status};
 use thiserror::Error;
 use tokio::net::{TcpListener, UnixListener};
 
 use crate::admission::{Change, Workflows, admit, admit_deletion, complete};
-use crate::config::Standalone;
+use crate::config::{Standalone, Tls};
+use nodes::{ForRabbits, NodeApiError};
 
 /// User name of the coordinator itself in the embedded API.
 const USER: &str = "system:warren:coordinator";
@@ -45,6 +49,8 @@ pub enum StandaloneError {
         #[source]
         source: io::Error,
     },
+    #[error("serve the API to rabbits")]
+    Rabbits(#[from] NodeApiError),
     #[error("make certificates and token for kubectl")]
     Credentials(#[source] CredentialsError),
     #[error("write the kubeconfig {path}", path = path.display())]
@@ -70,6 +76,7 @@ fn creation_or_update(change: kubeapi::Change<'_>) -> Option<Change<'_>> {
 
 /// Admits a change, or refuses it with the text that a webhook's refusal has on a cluster.
 fn admit_or_deny(change: kubeapi::Change<'_>, workflows: &Workflows) -> Result<(), Status> {
+    nodes::check_write(&change).map_err(|why| Status::new(403, "Forbidden", why))?;
     let result = match (creation_or_update(change), change.old) {
         (Some(change), _) => admit(change, workflows),
         (None, Some(old)) => admit_deletion(change.group, change.resource, old),
@@ -83,12 +90,16 @@ fn admit_or_deny(change: kubeapi::Change<'_>, workflows: &Workflows) -> Result<(
     })
 }
 
+/// Resolves when the coordinator stops.
+type Stop = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
+
 /// The embedded API: store open, sockets bound, not served yet.
 #[derive(Debug)]
 pub(crate) struct Embedded {
     api: Api,
     socket: UnixListener,
     tcp: TcpListener,
+    rabbits: Option<ForRabbits>,
     credentials: Credentials,
     address: SocketAddr,
 }
@@ -97,6 +108,7 @@ impl Embedded {
     /// Opens the store, binds the sockets and writes the kubeconfig.
     pub(crate) async fn open(
         config: &Standalone,
+        certificates: Option<&Tls>,
         workflows: Workflows,
     ) -> Result<Self, StandaloneError> {
         let socket = listen(&config.api_socket)?;
@@ -108,6 +120,12 @@ impl Embedded {
         };
         let (tcp, address) =
             bind.await.map_err(|source| StandaloneError::Listen { address, source })?;
+        let rabbits = match (config.api_listen_rabbits, certificates) {
+            (Some(address), Some(certificates)) => {
+                Some(ForRabbits::bind(address, certificates).await?)
+            }
+            _ => None,
+        };
         let api = Api::open(kubeapi::Config {
             crds: api::crd::crd_values(),
             history: HISTORY,
@@ -126,7 +144,7 @@ impl Embedded {
         credentials
             .write_kubeconfig(&path)
             .map_err(|source| StandaloneError::Kubeconfig { path, source })?;
-        Ok(Self { api, socket, tcp, credentials, address })
+        Ok(Self { api, socket, tcp, rabbits, credentials, address })
     }
 
     /// Returns the API's TCP address, for kubectl.
@@ -139,17 +157,24 @@ impl Embedded {
         Client::new(self.api.service(Identity { user: USER.to_owned() }), "default")
     }
 
-    /// Serves root and the coordinator's own user on the unix socket, and holders of the token over TLS, until
-    /// `stop_unix` and `stop_tls` resolve.
+    /// Serves root and the coordinator's own user on the unix socket, and holders of the token or of a rabbit's certificate
+    /// over TLS, until the `stops` resolve.
     pub(crate) fn serve(
         self,
-        stop_unix: impl Future<Output = ()> + Send,
-        stop_tls: impl Future<Output = ()> + Send,
+        stops: [Stop; 3],
     ) -> (impl Future<Output = ()> + Send, impl Future<Output = Result<(), TlsError>> + Send) {
-        let Self { api, socket, tcp, credentials, .. } = self;
+        let Self { api, socket, tcp, rabbits, credentials, .. } = self;
+        let [stop_unix, stop_tls, stop_rabbits] = stops;
         let over_unix = unix(socket, api.clone(), Vec::new(), stop_unix);
+        let for_rabbits = api.clone();
+        let to_rabbits = async move {
+            let Some(ForRabbits { listener, config }) = rabbits else { return };
+            let (identify, rights) = (nodes::identify, nodes::rights());
+            mutual_tls(listener, for_rabbits, config, identify, rights, stop_rabbits).await;
+        };
         let over_tls = async move {
-            let result = tls(tcp, api.clone(), &credentials, stop_tls).await;
+            let to_administrators = tls(tcp, api.clone(), &credentials, stop_tls);
+            let (result, ()) = tokio::join!(to_administrators, to_rabbits);
             api.close();
             result
         };

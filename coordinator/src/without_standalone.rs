@@ -10,7 +10,7 @@ use kube::Client;
 use thiserror::Error;
 
 use crate::admission::Workflows;
-use crate::config::{InvalidConfig, Standalone};
+use crate::config::{InvalidConfig, Standalone, Tls};
 
 pub(crate) use std::convert::Infallible as TlsError;
 
@@ -34,7 +34,11 @@ pub fn restore(_: &Path, _: &Path) -> Result<End, RestoreFailed> {
 pub(crate) struct Embedded(Infallible);
 
 impl Embedded {
-    pub(crate) async fn open(_: &Standalone, _: Workflows) -> Result<Self, StandaloneError> {
+    pub(crate) async fn open(
+        _: &Standalone,
+        _: Option<&Tls>,
+        _: Workflows,
+    ) -> Result<Self, StandaloneError> {
         Err(StandaloneError(InvalidConfig::NotStandalone))
     }
 
@@ -46,7 +50,7 @@ impl Embedded {
         match self.0 {}
     }
 
-    pub(crate) fn serve<S>(self, _: S, _: S) -> (Ready<()>, Ready<Result<(), TlsError>>) {
+    pub(crate) fn serve<S>(self, _: S) -> (Ready<()>, Ready<Result<(), TlsError>>) {
         match self.0 {}
     }
 }

@@ -12,9 +12,10 @@ use agent::{
     node::NodeNameError,
     site::Site,
 };
-use apiclient::Address;
+use apiclient::{Address, CertificateFiles, ConnectError, connect, connect_certified};
 pub use args::Args;
 use fence::{FenceConfig, FenceConfigError};
+use kube::Client;
 use storage::desired::{MountPointError, SpreadError};
 use storage_linux::LinuxConfig;
 use thiserror::Error;
@@ -51,6 +52,10 @@ pub enum ConfigError {
     TwoLinks(u8),
     #[error("--file-drive-capacity is 0: use at least 1MiB")]
     NoCapacity,
+    #[error(
+        "--api https://{0} needs --ca, --certificate and --key: the API knows the rabbit by its certificate"
+    )]
+    NoCertificate(String),
     #[error(transparent)]
     Coordinator(#[from] AddressError),
     #[error(transparent)]
@@ -66,6 +71,8 @@ pub struct Config {
     /// Settings for the work on the rabbit.
     pub rabbit: Rabbit,
     pub api: Address,
+    /// This rabbit's certificate, with which it also proves its name to an API at `https://HOST:PORT`.
+    pub certificate: Option<CertificateFiles>,
     /// Address of the coordinator and the certificates for it; `None` without a coordinator.
     pub coordinator: Option<CoordinatorAddress>,
     /// Sources and period of the health checks.
@@ -82,6 +89,19 @@ pub struct Config {
     pub metrics: Option<BindAddress>,
     /// Log lines about command line options that have no effect.
     pub notes: Vec<String>,
+}
+
+impl Config {
+    /// Returns a client of the API.
+    ///
+    /// # Errors
+    /// When credentials are missing or cannot be used.
+    pub async fn client(&self) -> Result<Client, ConnectError> {
+        match (&self.api, &self.certificate) {
+            (Address::Server(server), Some(files)) => connect_certified(server, files).await,
+            (api, _) => connect(api).await,
+        }
+    }
 }
 
 /// Settings for the work on the rabbit.

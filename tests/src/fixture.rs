@@ -256,11 +256,15 @@ impl Fixture {
         Ok(found)
     }
 
+    /// Returns the directory of the simulated drives.
+    #[must_use]
+    pub fn pool(&self) -> std::path::PathBuf {
+        self.directory.path().join("pool")
+    }
+
     fn namespaces_in_files(&self) -> anyhow::Result<Vec<String>> {
         let mut found = Vec::new();
-        for drive in
-            std::fs::read_dir(self.directory.path().join("pool")).context("list the pool")?
-        {
+        for drive in std::fs::read_dir(self.pool()).context("list the pool")? {
             let drive = drive.context("list the pool")?;
             if !drive.path().is_dir() {
                 continue;

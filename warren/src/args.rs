@@ -62,6 +62,12 @@ pub(crate) enum Verb {
     Run(workflow::Run),
     /// Show every node: role, rabbit, connection, health
     Nodes,
+    /// Show computes that are plugged into wrong ports of a rabbit
+    ///
+    /// Compares the namespaces that each compute reaches with those that its rabbit has attached to its port. Only
+    /// storage that some computes see and others do not can show a wrong cable: an NnfSystemStorage with `shared:
+    /// false` tells all computes apart.
+    Cabling,
     /// Show rabbits as workload managers see them; disable them
     #[command(subcommand)]
     Rabbit(rabbits::RabbitVerb),

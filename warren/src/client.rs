@@ -23,8 +23,10 @@ use cli::{Exit, Output, channel_over_unix, probe};
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct ServerArgs {
-    /// Kubernetes API: unix:///PATH of a coordinator, kubeconfig[:/PATH], in-cluster, or https://HOST:PORT with the kubeconfig's
-    /// credentials [default: the coordinator on this host]
+    /// Kubernetes API: unix:///PATH, kubeconfig[:/PATH], in-cluster or https://HOST:PORT [default: the coordinator on
+    /// this host]
+    ///
+    /// The socket is that of a coordinator; https uses the kubeconfig's credentials.
     #[arg(long, value_name = "ADDRESS", env = "WARREN_API", global = true)]
     server: Option<String>,
     /// Use the cluster that this kubeconfig names
@@ -42,7 +44,9 @@ pub(crate) struct ServerArgs {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct CoordinatorArgs {
-    /// Coordinator, for nodes and workload: unix:///PATH or https://HOST:PORT
+    /// Coordinator: unix:///PATH or https://HOST:PORT
+    ///
+    /// The verbs nodes, cabling and workload call it.
     #[arg(
         long,
         value_name = "URL",

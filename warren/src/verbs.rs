@@ -2,6 +2,7 @@
 
 mod apply;
 mod backup;
+mod cabling;
 mod completions;
 mod containers;
 mod delete;
@@ -46,6 +47,7 @@ pub(crate) async fn run(line: CommandLine, output: Output) -> Result<Exit, Failu
             rabbits::run(&global.server, &global.coordinator, &verb, output).await
         }
         Verb::Flux(verb) => flux::run(&global.server, &verb, output).await,
+        Verb::Cabling => cabling::run(&global.server, &global.coordinator, output).await,
         Verb::Mounts(args) => mounts::run(&global.server, &args, output).await,
         Verb::Containers(args) => containers::run(&global.server, &args, output).await,
         Verb::Movements(args) => movements::run(&global.server, &args, output).await,

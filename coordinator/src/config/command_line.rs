@@ -114,6 +114,10 @@ pub struct Standalone {
     /// Loopback address and port of the API for kubectl; port 0 picks a free port
     #[arg(long, value_name = "ADDRESS:PORT", env = "WARREN_API_LISTEN", default_value = "127.0.0.1:6443", value_parser = parse_loopback)]
     pub api_listen: SocketAddr,
+    /// TCP address of the API for rabbits on other hosts, with mutual TLS: a rabbit's certificate gives it the rights on the
+    /// objects of its own name [default: none]
+    #[arg(long, value_name = "ADDRESS:PORT", env = "WARREN_API_LISTEN_RABBITS", requires_all = ["listen", "certificate", "key", "ca"])]
+    pub api_listen_rabbits: Option<SocketAddr>,
     /// File to write the kubeconfig for kubectl to, mode 0600 [default: DATA_DIR/kubeconfig]
     #[arg(long, value_name = "FILE", env = "WARREN_WRITE_KUBECONFIG")]
     pub write_kubeconfig: Option<PathBuf>,
@@ -132,7 +136,7 @@ fn parse_loopback(text: &str) -> Result<SocketAddr, String> {
     if address.ip().is_loopback() {
         Ok(address)
     } else {
-        Err("this is not a loopback address: the embedded API is for this host; use 127.0.0.1 or [::1], or run on Kubernetes".to_owned())
+        Err("this is not a loopback address: the token of the embedded API is for this host; use 127.0.0.1 or [::1]; rabbits use --api-listen-rabbits".to_owned())
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use apiclient::CertificateFiles;
 use clap::Args;
 use proto::pem::{self, PemError};
 use thiserror::Error;
@@ -44,14 +45,7 @@ pub enum CertificateError {
 #[derive(Debug, Clone)]
 pub struct CoordinatorAddress {
     endpoint: Endpoint,
-    files: Option<Files>,
-}
-
-#[derive(Debug, Clone)]
-struct Files {
-    ca: PathBuf,
-    certificate: PathBuf,
-    key: PathBuf,
+    files: Option<CertificateFiles>,
 }
 
 impl CertificateArgs {
@@ -73,14 +67,19 @@ impl CertificateArgs {
                 "is neither unix:///PATH nor https://HOST:PORT: without TLS a node could not prove its name",
             ));
         }
-        let (Some(ca), Some(certificate), Some(key)) =
-            (self.ca.clone(), self.certificate.clone(), self.key.clone())
-        else {
+        let Some(files) = self.files() else {
             return Err(wrong("needs --ca, --certificate and --key"));
         };
         let endpoint = Endpoint::from_shared(url.to_owned())
             .map_err(|_| wrong("is not a URL: use https://HOST:PORT"))?;
-        Ok(CoordinatorAddress { endpoint, files: Some(Files { ca, certificate, key }) })
+        Ok(CoordinatorAddress { endpoint, files: Some(files) })
+    }
+
+    /// Returns the files, if all three are given.
+    #[must_use]
+    pub fn files(&self) -> Option<CertificateFiles> {
+        let (ca, certificate) = (self.ca.clone()?, self.certificate.clone()?);
+        Some(CertificateFiles { ca, certificate, key: self.key.clone()? })
     }
 }
 
@@ -92,7 +91,9 @@ impl CoordinatorAddress {
     /// When a file cannot be read or used.
     pub fn endpoint(&self) -> Result<Endpoint, CertificateError> {
         let endpoint = self.endpoint.clone();
-        let Some(Files { ca, certificate, key }) = &self.files else { return Ok(endpoint) };
+        let Some(CertificateFiles { ca, certificate, key }) = &self.files else {
+            return Ok(endpoint);
+        };
         let identity = pem::identity(certificate, key)?;
         let tls = ClientTlsConfig::new().ca_certificate(pem::authority(ca)?).identity(identity);
         endpoint.tls_config(tls).map_err(CertificateError::Tls)

@@ -13,8 +13,9 @@ use serde_json::{Value, json};
 use crate::{
     ClientMount, Computes, ContainerRun, DWDirectiveRule, DirectiveBreakdown, LustreFileSystem,
     NnfContainerProfile, NnfDataMovement, NnfDataMovementProfile, NnfLustreMgt, NnfNode,
-    NnfNodeBlockStorage, NnfNodeStorage, NnfPortManager, NnfStorageProfile, NodeContainers,
-    PersistentStorageInstance, Servers, Storage, SystemConfiguration, SystemStatus, Workflow,
+    NnfNodeBlockStorage, NnfNodeStorage, NnfPortManager, NnfStorageProfile, NnfSystemStorage,
+    NodeContainers, PersistentStorageInstance, Servers, Storage, SystemConfiguration, SystemStatus,
+    Workflow,
 };
 
 /// Returns the CRDs of all kinds of this crate, sorted by name, without CEL rules.
@@ -60,6 +61,7 @@ pub fn ruled_crd_values() -> Vec<Value> {
         NnfNodeStorage::crd(),
         NnfPortManager::crd(),
         NnfStorageProfile::crd(),
+        NnfSystemStorage::crd(),
         NodeContainers::crd(),
     ];
     crds.sort_by(|left, right| left.metadata.name.cmp(&right.metadata.name));

@@ -43,6 +43,7 @@ pub mod nnf_node_block_storage;
 pub mod nnf_node_storage;
 pub mod nnf_port_manager;
 pub mod nnf_storage_profile;
+pub mod nnf_system_storage;
 mod no_profile;
 pub mod node_containers;
 pub mod number_or_text;
@@ -88,6 +89,7 @@ pub use nnf_node_block_storage::{
 pub use nnf_node_storage::{NnfNodeStorage, NnfNodeStorageSpec, NnfNodeStorageStatus};
 pub use nnf_port_manager::{NnfPortManager, NnfPortManagerSpec, NnfPortManagerStatus};
 pub use nnf_storage_profile::{NnfStorageProfile, NnfStorageProfileBody, NnfStorageProfileData};
+pub use nnf_system_storage::{NnfSystemStorage, NnfSystemStorageSpec, NnfSystemStorageStatus};
 pub use no_profile::NoProfile;
 pub use node_containers::{NodeContainers, NodeContainersSpec, NodeContainersStatus};
 pub use number_or_text::NumberOrText;

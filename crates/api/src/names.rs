@@ -33,6 +33,8 @@ pub mod finalizer {
     pub const SERVERS: &str = "nnf.cray.hpe.com/nnf-servers";
     /// On a `NnfStorage`, a kind of the Go controllers: held until its storage is gone from all rabbits.
     pub const NNF_STORAGE: &str = "nnf.cray.hpe.com/nnf_storage";
+    /// On a `NnfSystemStorage`: held until nothing of the storage is left on any node.
+    pub const NNF_SYSTEM_STORAGE: &str = "nnf.cray.hpe.com/nnf_system_storage";
     /// On a `NnfLustreMGT`: held until its file system names are erased.
     pub const NNF_LUSTRE_MGT: &str = "nnf.cray.hpe.com/nnf_lustre_mgt";
     /// On a `NodeContainers`: held until the rabbit has neither containers nor files of the object.
@@ -129,6 +131,12 @@ pub mod label {
     /// Namespace of the `PersistentStorageInstance` an object belongs to.
     pub const PERSISTENT_NAMESPACE: &str =
         "dataworkflowservices.github.io/persistentstorage.namespace";
+    /// Name of the `NnfSystemStorage` an object belongs to.
+    pub const SYSTEM_STORAGE_NAME: &str = "warren.nnf.cray.hpe.com/systemstorage.name";
+    /// Namespace of the `NnfSystemStorage` an object belongs to.
+    pub const SYSTEM_STORAGE_NAMESPACE: &str = "warren.nnf.cray.hpe.com/systemstorage.namespace";
+    /// On a `NnfNodeBlockStorage` of an `NnfSystemStorage`: its type of storage, which the allocation set does not name.
+    pub const FILE_SYSTEM: &str = "warren.nnf.cray.hpe.com/file-system";
     /// Name of the allocation set, within the `NnfStorage`, that an object belongs to.
     pub const ALLOCATION_SET: &str = "nnf.cray.hpe.com/allocationset";
     /// `"true"` on the `NnfNodeStorage` that holds OST 0.

@@ -70,6 +70,7 @@ fn schemas_are_structural() {
             "enum",
             "format",
             "items",
+            "maxItems",
             "maxLength",
             "maximum",
             "minItems",
@@ -168,6 +169,7 @@ fn names_and_versions_are_those_of_upstream_except_for_warrens_own_kinds() {
         "nnfnodestorages.nnf.cray.hpe.com/v1alpha11 NnfNodeStorage",
         "nnfportmanagers.nnf.cray.hpe.com/v1alpha11 NnfPortManager",
         "nnfstorageprofiles.nnf.cray.hpe.com/v1alpha11 NnfStorageProfile",
+        "nnfsystemstorages.nnf.cray.hpe.com/v1alpha11 NnfSystemStorage",
         "nodecontainers.warren.nnf.cray.hpe.com/v1alpha1 NodeContainers",
         "persistentstorageinstances.dataworkflowservices.github.io/v1alpha7 PersistentStorageInstance",
         "servers.dataworkflowservices.github.io/v1alpha7 Servers",
@@ -298,6 +300,8 @@ fn required_fields_are_those_of_upstream() {
         ("NnfLustreMGT", "spec", json!(["addresses"])),
         ("NnfLustreMGT", "status.commandList.[]", json!(["ready"])),
         ("NnfStorageProfile", "data", Value::Null),
+        ("NnfSystemStorage", "spec", json!(["storageProfile"])),
+        ("NnfSystemStorage", "status", json!(["ready"])),
         ("NnfStorageProfile", "data.lustreStorage.ostOptions", json!(["colocateComputes"])),
     ];
     for (kind, path, expected) in cases {
@@ -385,6 +389,23 @@ fn formats_bounds_and_defaults_are_those_of_upstream() {
         ),
         ("NnfStorageProfile", "data.pinned", json!({ "type": "boolean", "default": false })),
         ("NnfStorageProfile", "data.xfsStorage.capacityScalingFactor", text("1.0")),
+        (
+            "NnfSystemStorage",
+            "spec.capacity",
+            json!({ "type": "integer", "format": "int64", "default": 1 << 30 }),
+        ),
+        (
+            "NnfSystemStorage",
+            "spec.type",
+            json!({ "type": "string", "default": "raw", "enum": ["raw", "xfs", "gfs2"] }),
+        ),
+        ("NnfSystemStorage", "spec.shared", json!({ "type": "boolean", "default": true })),
+        ("NnfSystemStorage", "spec.computesPattern", json!({ "type": "array", "maxItems": 16 })),
+        (
+            "NnfSystemStorage",
+            "spec.computesPattern.[]",
+            json!({ "type": "integer", "minimum": 0, "maximum": 15 }),
+        ),
         (
             "NnfStorageProfile",
             "data.lustreStorage.ostOptions.scale",

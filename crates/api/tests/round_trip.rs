@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use api::{
     ClientMount, Computes, ContainerRun, DWDirectiveRule, DirectiveBreakdown, LustreFileSystem,
     NnfContainerProfile, NnfDataMovement, NnfDataMovementProfile, NnfLustreMgt, NnfNode,
-    NnfNodeBlockStorage, NnfNodeStorage, NnfPortManager, NnfStorageProfile, NodeContainers,
-    PersistentStorageInstance, Servers, Storage, SystemConfiguration, SystemStatus, Workflow,
+    NnfNodeBlockStorage, NnfNodeStorage, NnfPortManager, NnfStorageProfile, NnfSystemStorage,
+    NodeContainers, PersistentStorageInstance, Servers, Storage, SystemConfiguration, SystemStatus,
+    Workflow,
 };
 use k8s_openapi::jiff::Timestamp;
 use serde::{Serialize, de::DeserializeOwned};
@@ -64,6 +65,7 @@ fn round_trip(object: &Value) -> Option<Result<Value, serde_json::Error>> {
         "NnfContainerProfile" => re_encode::<NnfContainerProfile>(object),
         "NnfPortManager" => re_encode::<NnfPortManager>(object),
         "NnfStorageProfile" => re_encode::<NnfStorageProfile>(object),
+        "NnfSystemStorage" => re_encode::<NnfSystemStorage>(object),
         "NnfLustreMGT" => re_encode::<NnfLustreMgt>(object),
         _ => return None,
     })
@@ -124,6 +126,7 @@ fn objects_captured_at_a_site_round_trip() {
         "LustreFileSystem",
         "NnfPortManager",
         "NnfStorageProfile",
+        "NnfSystemStorage",
         "DWDirectiveRule",
         "SystemStatus",
     ];

@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use crate::{
     address::Address,
-    reloading,
+    reloading::{self, CertificateFiles, Source},
     server::{self, Credentials, CredentialsError},
     unix,
 };
@@ -20,6 +20,9 @@ pub enum ConnectError {
     /// The named kubeconfig is missing or cannot be used.
     #[error("read kubeconfig {}", path.display())]
     ReadKubeconfig { path: PathBuf, source: KubeconfigError },
+    /// The certificate files cannot be read.
+    #[error("read the certificates for https://{server}")]
+    ReadCertificates { server: Authority, source: KubeconfigError },
     /// No kubeconfig was named, and no usable one was found.
     #[error("find a kubeconfig in $KUBECONFIG or ~/.kube")]
     FindKubeconfig(#[source] KubeconfigError),
@@ -61,10 +64,23 @@ pub async fn connect_with(
             return at(server.clone(), credentials.ok_or_else(none)?);
         }
         Address::InCluster => return in_cluster(),
-        Address::Kubeconfig(Some(path)) => return reloading::client(path).await,
+        Address::Kubeconfig(Some(path)) => {
+            return reloading::client(Source::Kubeconfig(path.clone())).await;
+        }
         Address::Kubeconfig(None) => read(None).await?,
     };
     Client::try_from(config).map_err(ConnectError::MakeClient)
+}
+
+/// Returns a client of `https://SERVER` that authenticates with a certificate. It reads the files again when they change.
+///
+/// # Errors
+/// When a file cannot be read or used.
+pub async fn connect_certified(
+    server: &Authority,
+    files: &CertificateFiles,
+) -> Result<Client, ConnectError> {
+    reloading::client(Source::Certified(server.clone(), files.clone())).await
 }
 
 fn at(server: Authority, credentials: &Credentials) -> Result<Client, ConnectError> {
@@ -90,10 +106,6 @@ pub async fn connect_to_server(server: Uri, path: Option<&Path>) -> Result<Clien
     let mut config = read(path).await?;
     config.cluster_url = server;
     Client::try_from(config).map_err(ConnectError::MakeClient)
-}
-
-pub(crate) async fn read_file(path: &Path) -> Result<Config, ConnectError> {
-    read(Some(path)).await
 }
 
 async fn read(path: Option<&Path>) -> Result<Config, ConnectError> {

@@ -23,10 +23,11 @@ mod tcp;
 mod unix;
 
 pub use address::{Address, AddressError};
-pub use connect::{ConnectError, connect, connect_to_server, connect_with};
+pub use connect::{ConnectError, connect, connect_certified, connect_to_server, connect_with};
 pub use delays::{Delays, WatchBackoff};
 pub use list_readable::{Readable, list_readable};
 pub use observed::{Answer, observe_answers};
 pub use plain::{innermost, is_refusal, plain};
+pub use reloading::CertificateFiles;
 pub use server::{Credentials, CredentialsError};
 pub use tcp::tcp;

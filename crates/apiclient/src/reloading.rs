@@ -1,34 +1,125 @@
-//! A client that reloads its kubeconfig when the file changes, because the certificates in it may be replaced
-//! while a program runs.
+//! A client that reloads its kubeconfig or its certificates when the files change, because they may be replaced while a
+//! program runs.
 //!
 //! Before each request, the client checks the kubeconfig and the certificate files that the kubeconfig names, so it
 //! does nothing while idle. While one of these files cannot be used, for example because another program is writing it,
 //! the client uses the previous contents.
 
 use std::{
+    fmt,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
 
-use hyper::Request;
-use kube::{Client, Config, client::Body, config::Kubeconfig};
+use hyper::{Request, http::uri::Authority};
+use kube::{
+    Client, Config,
+    client::Body,
+    config::{
+        AuthInfo, Cluster, Context, KubeConfigOptions, Kubeconfig, KubeconfigError, NamedAuthInfo,
+        NamedCluster, NamedContext,
+    },
+};
 use tower::service_fn;
 
-use crate::{
-    connect::{ConnectError, read_file},
-    plain::innermost,
-};
+use crate::{connect::ConnectError, plain::innermost};
 
-/// Returns a client that reloads the kubeconfig at `path`, and the files that the kubeconfig names, when they change.
-pub(crate) async fn client(path: &Path) -> Result<Client, ConnectError> {
-    let (current, namespace) = Current::read(path).await?;
-    let requests = Requests { path: path.into(), current: Arc::new(Mutex::new(current)) };
+/// Returns a client that reloads the files of `source` when they change.
+pub(crate) async fn client(source: Source) -> Result<Client, ConnectError> {
+    let (current, namespace) = Current::read(&source).await?;
+    let requests = Requests { source: source.into(), current: Arc::new(Mutex::new(current)) };
     let send = service_fn(move |request: Request<Body>| {
         let requests = requests.clone();
         async move { requests.client().await.send(request).await }
     });
     Ok(Client::new(send, namespace))
+}
+
+/// Files by which a node and an API server authenticate each other with certificates, PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateFiles {
+    /// Certificates of the authorities that may sign the server's certificate.
+    pub ca: PathBuf,
+    /// The node's certificate.
+    pub certificate: PathBuf,
+    /// The certificate's private key.
+    pub key: PathBuf,
+}
+
+/// Where the server's address and the credentials are.
+#[derive(Clone, Debug)]
+pub(crate) enum Source {
+    Kubeconfig(PathBuf),
+    Certified(Authority, CertificateFiles),
+}
+
+impl Source {
+    fn kubeconfig(&self) -> Result<Kubeconfig, KubeconfigError> {
+        match self {
+            Self::Kubeconfig(path) => Kubeconfig::read_from(path),
+            Self::Certified(server, files) => Ok(certified(server, files)),
+        }
+    }
+
+    async fn config(&self) -> Result<Config, ConnectError> {
+        let read = async {
+            Config::from_custom_kubeconfig(self.kubeconfig()?, &KubeConfigOptions::default()).await
+        };
+        read.await.map_err(|source| match self {
+            Self::Kubeconfig(path) => ConnectError::ReadKubeconfig { path: path.clone(), source },
+            Self::Certified(server, _) => {
+                ConnectError::ReadCertificates { server: server.clone(), source }
+            }
+        })
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Kubeconfig(path) => write!(f, "kubeconfig {}", path.display()),
+            Self::Certified(server, files) => {
+                write!(f, "certificate {} for https://{server}", files.certificate.display())
+            }
+        }
+    }
+}
+
+/// Returns a kubeconfig that names these files.
+fn certified(server: &Authority, files: &CertificateFiles) -> Kubeconfig {
+    let text = |path: &Path| Some(path.display().to_string());
+    let name = || "node".to_owned();
+    let cluster = Cluster {
+        server: Some(format!("https://{server}")),
+        certificate_authority: text(&files.ca),
+        ..Cluster::default()
+    };
+    let user = AuthInfo {
+        client_certificate: text(&files.certificate),
+        client_key: text(&files.key),
+        ..AuthInfo::default()
+    };
+    let context = Context { cluster: name(), user: Some(name()), ..Context::default() };
+    Kubeconfig {
+        current_context: Some(name()),
+        clusters: vec![NamedCluster {
+            name: name(),
+            cluster: Some(cluster),
+            ..NamedCluster::default()
+        }],
+        auth_infos: vec![NamedAuthInfo {
+            name: name(),
+            auth_info: Some(user),
+            ..NamedAuthInfo::default()
+        }],
+        contexts: vec![NamedContext {
+            name: name(),
+            context: Some(context),
+            ..NamedContext::default()
+        }],
+        ..Kubeconfig::default()
+    }
 }
 
 /// A client, and the stamps of the files from which it was built.
@@ -45,11 +136,11 @@ type Stamp = (u64, u64, u64, i64, i64);
 type Stamps = Vec<(PathBuf, Option<Stamp>)>;
 
 impl Current {
-    async fn read(path: &Path) -> Result<(Self, String), ConnectError> {
+    async fn read(source: &Source) -> Result<(Self, String), ConnectError> {
         // Takes the stamps before it reads the files: if a file changes while it is read, the stamps differ at the next
         // check, and the file is read again.
-        let files = stamps(path);
-        let config: Config = read_file(path).await?;
+        let files = stamps(source);
+        let config = source.config().await?;
         let namespace = config.default_namespace.clone();
         let client = Client::try_from(config).map_err(ConnectError::MakeClient)?;
         Ok((Self { client, files }, namespace))
@@ -61,10 +152,13 @@ impl Current {
 }
 
 /// Returns the kubeconfig and the files that it names, except tokens, which kube reads again by itself.
-fn named_files(path: &Path) -> Vec<PathBuf> {
-    let mut files = vec![path.to_owned()];
+fn named_files(source: &Source) -> Vec<PathBuf> {
+    let mut files = match source {
+        Source::Kubeconfig(path) => vec![path.clone()],
+        Source::Certified(..) => Vec::new(),
+    };
     // Ignores a kubeconfig that cannot be read: the caller reads it too, and reports the error.
-    let Ok(config) = Kubeconfig::read_from(path) else { return files };
+    let Ok(config) = source.kubeconfig() else { return files };
     let authorities = config.clusters.iter().filter_map(|cluster| cluster.cluster.as_ref());
     files.extend(
         authorities.filter_map(|cluster| cluster.certificate_authority.as_ref()).map(PathBuf::from),
@@ -75,8 +169,8 @@ fn named_files(path: &Path) -> Vec<PathBuf> {
     files
 }
 
-fn stamps(path: &Path) -> Stamps {
-    named_files(path).into_iter().map(|path| (path.clone(), stamp(&path))).collect()
+fn stamps(source: &Source) -> Stamps {
+    named_files(source).into_iter().map(|path| (path.clone(), stamp(&path))).collect()
 }
 
 fn stamp(path: &Path) -> Option<Stamp> {
@@ -87,7 +181,7 @@ fn stamp(path: &Path) -> Option<Stamp> {
 /// Sends requests with the current client.
 #[derive(Clone)]
 struct Requests {
-    path: Arc<Path>,
+    source: Arc<Source>,
     current: Arc<Mutex<Current>>,
 }
 
@@ -97,21 +191,18 @@ impl Requests {
         if current.is_current() {
             return current.client;
         }
-        let new_stamps = stamps(&self.path);
-        match Current::read(&self.path).await {
+        let new_stamps = stamps(&self.source);
+        match Current::read(&self.source).await {
             Ok((new, _)) => {
-                log::info!(
-                    "kubeconfig {} was replaced: this program uses the new contents",
-                    self.path.display()
-                );
+                log::info!("{} was replaced: this program uses the new contents", self.source);
                 let client = new.client.clone();
                 *self.current() = new;
                 client
             }
             Err(error) => {
                 log::warn!(
-                    "kubeconfig {} cannot be used, so this program uses its previous contents: {}",
-                    self.path.display(),
+                    "{} cannot be used, so this program uses its previous contents: {}",
+                    self.source,
                     innermost(&error)
                 );
                 // Keeps the new stamps, so that the failure is logged only once, and the files are read again only when
@@ -168,7 +259,7 @@ mod tests {
         std::fs::write(&path, kubeconfig(&server("first"))).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let client = client(&path).await.unwrap();
+            let client = client(Source::Kubeconfig(path.clone())).await.unwrap();
             let ask = async || {
                 let request = Request::get("/readyz").body(Vec::new()).unwrap();
                 client.request_text(request).await.unwrap()

@@ -6,7 +6,7 @@
 //! * [`FilePool`]: simulated drives in files.
 //!
 //! # Guarantees
-//! * [`Drives::inventory`], [`Drives::device`], [`Drives::namespace_of`] and [`Drives::links`] change neither a drive nor
+//! * [`Drives::inventory`], [`Drives::device`], [`Drives::namespace_of`], [`Drives::reached_namespaces`] and [`Drives::links`] change neither a drive nor
 //!   a switch nor a file.
 //! * [`Drives::apply`] takes one step, and changes nothing that the step does not name.
 //! * A drive that hangs delays only the calls that need this drive.
@@ -14,7 +14,7 @@
 pub mod nvme;
 mod pool;
 
-use std::fmt::Debug;
+use std::{collections::BTreeSet, fmt::Debug};
 
 pub use nvme::{NvmeConfig, NvmeDrives, ReachedNamespaces, Switches};
 pub use pool::FilePool;
@@ -55,6 +55,12 @@ pub trait Drives: Debug + Send + Sync {
 
     /// Returns the namespace of a block device, regardless of which hosts have access to the namespace.
     fn namespace_of(&self, device: DeviceNumber) -> Option<NamespaceId>;
+
+    /// Returns all namespaces that this node reaches, whatever they are for. Other drives of the node are included.
+    ///
+    /// # Errors
+    /// When the devices of this node cannot be read.
+    fn reached_namespaces(&self) -> Result<BTreeSet<NamespaceId>, ObserveError>;
 
     /// Takes a step that changes a drive or the record of a namespace ([`Step::drive`]), or rescans for namespaces.
     ///

@@ -10,6 +10,7 @@ mod layout;
 mod namespace;
 
 use std::{
+    collections::BTreeSet,
     fs::{self, DirBuilder, File, OpenOptions},
     io,
     os::unix::fs::DirBuilderExt,
@@ -25,7 +26,7 @@ use storage::{
     Observed, Step,
     desired::{AllocationId, NamespaceId, NodeName},
     host::{ObserveError, StepError},
-    observed::{BlockDevice, DeviceNumber},
+    observed::{Attached, BlockDevice, DeviceNumber},
 };
 use uuid::Uuid;
 
@@ -130,6 +131,13 @@ impl Drives for FilePool {
         let [drive, nsid, "data"] = parts[..] else { return None };
         let slot = drive.strip_prefix("drive-")?.parse().ok()?;
         Some(NamespaceId { subsystem: self.load().ok()??.nqn(slot), nsid: nsid.parse().ok()? })
+    }
+
+    fn reached_namespaces(&self) -> Result<BTreeSet<NamespaceId>, ObserveError> {
+        let is_here = |attached: &Attached| attached.node == self.node;
+        let namespaces = self.inventory()?.namespaces.into_iter();
+        let here = namespaces.filter(|namespace| namespace.access.iter().any(is_here));
+        Ok(here.map(|namespace| namespace.id).collect())
     }
 
     fn apply(&self, step: &Step) -> Result<(), StepError> {

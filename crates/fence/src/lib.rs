@@ -53,6 +53,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 /// Returns whether a NnfNodeBlockStorage has a GFS2: several nodes write to a GFS2 at once, so a node that falls
 /// silent must be fenced.
 pub fn is_shared(metadata: &ObjectMeta) -> bool {
-    let labels = metadata.labels.as_ref();
-    labels.and_then(|labels| labels.get(label::ALLOCATION_SET)).is_some_and(|set| set == "gfs2")
+    let Some(labels) = &metadata.labels else { return false };
+    [label::ALLOCATION_SET, label::FILE_SYSTEM]
+        .iter()
+        .any(|key| labels.get(*key).is_some_and(|value| value == "gfs2"))
 }

@@ -33,6 +33,7 @@
 //! implemented are server-side apply, the scale subresource, webhooks, conversions that change more than the version's
 //! name, and every schema keyword that Warren's own CRDs do not use, CEL rules among them.
 
+mod access;
 mod admission;
 mod body;
 mod credentials;
@@ -55,6 +56,7 @@ mod store;
 mod value;
 mod verbs;
 
+pub use access::{Access, Rights, Verb};
 pub use admission::{Admission, Change, Operation};
 pub use body::Body;
 pub use credentials::{Credentials, CredentialsError};
@@ -98,7 +100,7 @@ impl Config {
     }
 }
 
-/// User that the log and the admission functions see. Every identity has all rights.
+/// User that the log, the rights and the admission functions see. Without [`Rights`], an identity may do everything.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     pub user: String,

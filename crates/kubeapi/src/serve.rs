@@ -1,8 +1,10 @@
 //! The API over HTTP: on a unix socket for local programs, on TCP with TLS for kubectl.
 
+mod mutual_tls;
 mod tls;
 mod unix;
 
+pub use mutual_tls::mutual_tls;
 pub use tls::{TlsError, tls};
 pub use unix::unix;
 

@@ -13,7 +13,7 @@ use crate::status::Status;
 use crate::store::Store;
 use crate::verbs::patch::Patch;
 use crate::verbs::{Subresource, Target, list, watch};
-use crate::{Api, Identity};
+use crate::{Api, Identity, Rights};
 pub(crate) use answer::refuse;
 use answer::{json_response, respond, warn};
 use http::{HeaderMap, Method, Request, Response, request::Parts};
@@ -31,11 +31,30 @@ pub struct ApiService {
     store: Arc<Store>,
     identity: Identity,
     stop: Option<Receiver<bool>>,
+    rights: Option<Rights>,
 }
 
 impl ApiService {
     pub(crate) fn new(api: &Api, identity: Identity) -> Self {
-        Self { store: Arc::clone(&api.store), identity, stop: None }
+        Self { store: Arc::clone(&api.store), identity, stop: None, rights: None }
+    }
+
+    /// Limits the requests for objects to these rights. The backup has all objects, so it is refused.
+    pub(crate) fn with_rights(mut self, rights: Rights) -> Self {
+        self.rights = Some(rights);
+        self
+    }
+
+    fn check_rights(&self, parts: &Parts, route: &Route) -> Result<(), Status> {
+        let Some(rights) = &self.rights else { return Ok(()) };
+        let is_watch = Query::parse(parts.uri.query()).is_watch();
+        match route {
+            Route::Objects(target) => {
+                rights.check(&self.identity.user, (&parts.method, is_watch), target)
+            }
+            Route::Backup => Err(Status::new(403, "Forbidden", "only administrators make backups")),
+            _ => Ok(()),
+        }
     }
 
     /// Makes the watches of this service end when `stop` becomes true.
@@ -74,7 +93,10 @@ impl ApiService {
     async fn answer(self, request: Request<impl RequestBody>) -> Response<Body> {
         let (parts, body) = request.into_parts();
         let (method, path) = (parts.method.clone(), parts.uri.path().to_owned());
-        let response = match routes::parse(&path) {
+        let route = routes::parse(&path);
+        let refused = route.as_ref().and_then(|route| self.check_rights(&parts, route).err());
+        let response = match route {
+            _ if let Some(status) = refused => Err(status),
             None if path.starts_with("/api/") => Err(Status::no_such_path()),
             None => Err(Status::page_not_found()),
             Some(Route::Objects(target)) => self.objects(parts, target, body).await,

@@ -45,6 +45,7 @@ mod unfinished;
 mod zpool;
 
 use std::{
+    collections::BTreeSet,
     io,
     path::{Path, PathBuf},
     sync::Arc,
@@ -56,7 +57,7 @@ use drives::{Drives, FilePool, NvmeConfig, NvmeDrives, ReachedNamespaces, Switch
 use process::bounded::BoundedCalls;
 use storage::{
     Desired, Host, Observed, Step,
-    desired::AllowedRoots,
+    desired::{AllowedRoots, NamespaceId},
     host::{ObserveError, StepError},
     observe::observe,
     observed::PortLink,
@@ -168,6 +169,14 @@ impl Host for LinuxHost {
         self.calls
             .run(&name, move || observe(&*node, &wanted))
             .map_err(|source| ObserveError::Read { path: name, source })?
+    }
+
+    fn reached_namespaces(&self) -> Result<BTreeSet<NamespaceId>, ObserveError> {
+        let node = Arc::clone(&self.node);
+        let name = "the namespaces of this node";
+        self.calls
+            .run(name, move || node.drives.reached_namespaces())
+            .map_err(|source| ObserveError::Read { path: name.to_owned(), source })?
     }
 
     fn apply(&self, step: &Step) -> Result<(), StepError> {

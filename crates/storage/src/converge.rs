@@ -4,7 +4,7 @@ mod preparation;
 mod rounds;
 
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     error::Error as _,
     mem::take,
     sync::Arc,
@@ -20,7 +20,7 @@ pub use self::rounds::{NotConverging, Rounds};
 use self::preparation::Preparation;
 use crate::{
     Desired, Host, Observed, Panicked, Rejection, Step, caught,
-    desired::{Allocation, AllocationId},
+    desired::{Allocation, AllocationId, NamespaceId},
     execute::{ExecuteError, execute, execute_each, execute_per_drive},
     host::{ObserveError, StepError},
     observed::{Namespace, NamespaceOwner},
@@ -115,6 +115,14 @@ impl Converger {
     /// for each other.
     pub fn new(host: Arc<dyn Host>) -> Self {
         Self { host, groups: Arc::default() }
+    }
+
+    /// Returns all namespaces that the node reaches.
+    ///
+    /// # Errors
+    /// As [`Host::reached_namespaces`].
+    pub fn reached_namespaces(&self) -> Result<BTreeSet<NamespaceId>, ObserveError> {
+        self.host.reached_namespaces()
     }
 
     /// Returns a converger for the same node with another [`Host`]: `before` receives this converger's [`Host`] and

@@ -13,7 +13,7 @@ use thiserror::Error;
 
 use crate::{
     Desired, Observed, Panicked, Step,
-    desired::{FileSystemKind, Nqn},
+    desired::{FileSystemKind, NamespaceId, Nqn},
     execute::ExecuteError,
     observed::Holders,
 };
@@ -25,6 +25,15 @@ pub trait Host: Debug + Send + Sync {
     /// # Errors
     /// When any part of the observation fails: the planner must not use an incomplete list.
     fn observe(&self, desired: &Desired) -> Result<Observed, ObserveError>;
+
+    /// Returns all namespaces that the node reaches, whatever they are for.
+    ///
+    /// # Errors
+    /// When the devices of the node cannot be read, or the host does not know them.
+    fn reached_namespaces(&self) -> Result<BTreeSet<NamespaceId>, ObserveError> {
+        let (what, why) = ("the list of namespaces", "this host keeps none");
+        Err(ObserveError::Malformed { what: what.to_owned(), why: why.to_owned() })
+    }
 
     /// Takes a step. It is safe to take the same step again after a crash.
     ///

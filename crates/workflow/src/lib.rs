@@ -18,6 +18,7 @@
 //!   system) the file systems or Lustre targets in these allocations. A ClientMount (mount) mounts them on one node.
 //!   An NnfDataMovement (movement) is one copy.
 //! * An NnfLustreMGT (management target) gives names to Lustre file systems. The holder of a name is a Servers.
+//! * An NnfSystemStorage is storage of the site itself, on chosen rabbits and for chosen computes, outside any job.
 //! * A PersistentStorageInstance is persistent storage, which outlives the workflow that made it.
 //! * A NodeContainers has containers or job packages for the agent of one rabbit. A ContainerRun has the claim of a
 //!   directive's containers: it names the coordinator that may change them.
@@ -65,7 +66,8 @@
 //! # Kinds of the Go controllers that the engine does not use
 //! The Go controllers, which Warren replaces, also have the kinds NnfStorage and NnfAccess. The engine derives their
 //! content from DirectiveBreakdown, Servers and Computes, and for Lustre from the NnfLustreMGT whose `claimList` names
-//! the Servers. Volumes are named after the uid of the Servers. A Servers is owned by its Workflow, not by its
+//! the Servers. Volumes are named after the uid of the Servers. The Servers of an NnfSystemStorage stands for the
+//! NnfStorage, NnfAccess and Computes that those controllers make for it. A Servers is owned by its Workflow, not by its
 //! DirectiveBreakdown, so deleting a breakdown deletes no storage.
 
 pub mod admit;

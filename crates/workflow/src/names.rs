@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use api::{
-    PersistentStorageInstance, RabbitLabels, Servers, Workflow,
-    names::{DWS_GROUP, annotation, label},
+    NnfSystemStorage, PersistentStorageInstance, RabbitLabels, Servers, Workflow,
+    names::{annotation, finalizer, label},
 };
 use controller::ObjectKey;
 use k8s_openapi::{
@@ -94,14 +94,19 @@ pub fn storage_labels(
     index: usize,
     servers: &Servers,
 ) -> BTreeMap<String, String> {
-    let mut labels = match persistent_key(servers) {
-        Some((namespace, name)) => persistent_labels(&namespace, &name).into(),
-        None => workflow_labels(workflow),
+    let mut labels = match (system_storage_key(servers), persistent_key(servers)) {
+        (Some(at), _) => system_storage_labels(&at).into(),
+        (None, Some((namespace, name))) => persistent_labels(&namespace, &name).into(),
+        (None, None) => workflow_labels(workflow),
     };
     labels.extend(owner_labels(storage_kind(servers), servers));
     labels.insert(label::OWNER_UID.to_owned(), storage_uid(servers));
     labels.extend(directive_labels(workflow, index));
-    let (name, namespace) = (servers.name_any(), servers.namespace().unwrap_or_default());
+    // The Servers of a system storage names its profile, which administrators wrote.
+    let (name, namespace) = match servers.pinned_profile() {
+        Some(profile) => (profile.name.to_owned(), profile.namespace.to_owned()),
+        None => (servers.name_any(), servers.namespace().unwrap_or_default()),
+    };
     labels.insert(label::PINNED_PROFILE_NAME.to_owned(), name);
     labels.insert(label::PINNED_PROFILE_NAMESPACE.to_owned(), namespace);
     labels
@@ -131,14 +136,16 @@ pub fn fs_name_holder(servers: &Servers) -> ObjectReference {
 }
 
 /// Returns the labels of a mount. The labels name the workflow even if the storage is persistent, because the mount
-/// is removed with the workflow.
+/// is removed with the workflow. A mount of a system storage belongs to no workflow.
 pub fn mount_labels(
     workflow: &Workflow,
     index: usize,
     servers: &Servers,
 ) -> BTreeMap<String, String> {
     let mut labels = storage_labels(workflow, index, servers);
-    labels.extend(workflow_labels(workflow));
+    if system_storage_key(servers).is_none() {
+        labels.extend(workflow_labels(workflow));
+    }
     let made_by = if persistent_key(servers).is_some() { PERSISTENT_INDEX } else { index };
     labels.insert(label::TARGET_DIRECTIVE_INDEX.to_owned(), made_by.to_string());
     labels
@@ -155,9 +162,19 @@ pub fn movement_labels(workflow: &Workflow, index: usize) -> BTreeMap<String, St
 /// Returns the name of the Servers and the pinned profile of persistent storage. This is the storage's own name, or
 /// that name with a suffix if a directive of a later workflow could have the same [`directive_object_name`].
 pub fn instance_object_name(name: &str) -> String {
+    if may_be_a_directives(name) { format!("{name}{INSTANCE_SUFFIX}") } else { name.to_owned() }
+}
+
+/// Returns the name of the Servers of a system storage. This is the storage's own name, or that name with a suffix if a
+/// directive of a later workflow could have the same [`directive_object_name`].
+pub fn system_storage_object_name(name: &str) -> String {
+    if may_be_a_directives(name) { format!("{name}.system") } else { name.to_owned() }
+}
+
+/// Returns true if the objects of a directive may have this name.
+fn may_be_a_directives(name: &str) -> bool {
     let index = name.rsplit_once('-').map_or("", |(_, index)| index);
-    let is_a_directives = !index.is_empty() && index.bytes().all(|byte| byte.is_ascii_digit());
-    if is_a_directives { format!("{name}{INSTANCE_SUFFIX}") } else { name.to_owned() }
+    !index.is_empty() && index.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Longest value of a label, in characters.
@@ -203,6 +220,39 @@ pub fn persistent_key<K: Resource>(object: &K) -> Option<ObjectKey> {
     part(label::PERSISTENT_NAMESPACE).zip(part(label::PERSISTENT_NAME))
 }
 
+/// Returns the metadata of the Servers of a system storage. `workflow` presents the storage.
+pub fn system_storage_metadata(storage: &NnfSystemStorage, workflow: &Workflow) -> ObjectMeta {
+    let at = (storage.namespace().unwrap_or_default(), storage.name_any());
+    let mut labels: BTreeMap<String, String> = system_storage_labels(&at).into();
+    labels.extend(owner_labels("NnfSystemStorage", storage));
+    labels.extend(directive_labels(workflow, 0));
+    let profile = &storage.spec.storage_profile;
+    let part = |text: &Option<String>| text.clone().unwrap_or_default();
+    labels.insert(label::PINNED_PROFILE_NAME.to_owned(), part(&profile.name));
+    labels.insert(label::PINNED_PROFILE_NAMESPACE.to_owned(), part(&profile.namespace));
+    ObjectMeta {
+        name: Some(system_storage_object_name(&at.1)),
+        namespace: Some(at.0),
+        labels: Some(labels),
+        owner_references: Some(vec![owner_reference("NnfSystemStorage", storage)]),
+        finalizers: Some(vec![finalizer::SERVERS.to_owned()]),
+        ..ObjectMeta::default()
+    }
+}
+
+fn system_storage_labels((namespace, name): &ObjectKey) -> [(String, String); 2] {
+    [
+        (label::SYSTEM_STORAGE_NAMESPACE.to_owned(), namespace.clone()),
+        (label::SYSTEM_STORAGE_NAME.to_owned(), name.clone()),
+    ]
+}
+
+/// Returns namespace and name of the system storage that an object belongs to.
+pub fn system_storage_key<K: Resource>(object: &K) -> Option<ObjectKey> {
+    let part = |key| object.label(key).map(str::to_owned);
+    part(label::SYSTEM_STORAGE_NAMESPACE).zip(part(label::SYSTEM_STORAGE_NAME))
+}
+
 /// Returns true if this engine made or adopted the object, which belongs to a storage. The engine never touches other
 /// controllers' storage: of these objects only the adopted ones name their persistent storage.
 pub fn is_ours<K: Resource>(object: &K) -> bool {
@@ -210,9 +260,9 @@ pub fn is_ours<K: Resource>(object: &K) -> bool {
 }
 
 /// Returns the reference that makes `owner` the controlling owner of an object.
-fn owner_reference<K: Resource>(kind: &str, owner: &K) -> OwnerReference {
+fn owner_reference<K: Resource<DynamicType = ()>>(kind: &str, owner: &K) -> OwnerReference {
     OwnerReference {
-        api_version: format!("{DWS_GROUP}/v1alpha7"),
+        api_version: K::api_version(&()).into_owned(),
         kind: kind.to_owned(),
         name: owner.name_any(),
         uid: owner.uid().unwrap_or_default(),

@@ -12,4 +12,5 @@ pub(crate) mod part;
 pub mod reservations;
 pub mod sessions;
 pub mod site;
+pub mod system_storage;
 pub mod view;

@@ -17,9 +17,10 @@ pub mod place;
 pub mod proposal;
 pub mod setup;
 pub mod storage;
+pub mod system_storage;
 pub mod teardown;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::{ErrorType, Severity, WorkflowState, workflow::DriverStatus};
 use controller::has_finalizer;
@@ -97,6 +98,10 @@ pub fn plan_key(world: &World, key: &Key, now: Timestamp) -> Plan {
             let changes = external_mgt::plan(&world.site, at).into_iter().collect();
             Plan { changes, ..Plan::default() }
         }
+        Key::SystemStorage(at) => match world.system_storage(at) {
+            Some(view) => system_storage::plan(&view, now),
+            None => plan_groups(going(world.system_storage_groups(at))),
+        },
         Key::Workflow(at) => match world.view(at) {
             Some(view) => plan(&View { now, ..view }, now),
             None if world.site.unreadable.contains_key(at) => {
@@ -113,18 +118,19 @@ pub fn plan_key(world: &World, key: &Key, now: Timestamp) -> Plan {
         },
         Key::Persistent(at) => match world.instance(at) {
             Some(view) => persistent::plan_instance(&view),
-            None => {
-                // Storage is removed only if its Servers is gone or being deleted. Otherwise its
-                // PersistentStorageInstance may exist although the engine cannot read it.
-                let groups = world.instance_groups(at).into_values();
-                let is_going = |group: &Group| {
-                    let servers = group.servers.as_ref();
-                    servers.is_none_or(|servers| servers.metadata.deletion_timestamp.is_some())
-                };
-                plan_groups(groups.filter(is_going).collect())
-            }
+            None => plan_groups(going(world.instance_groups(at))),
         },
     }
+}
+
+/// Returns the storage whose Servers is gone or being deleted. Only such storage is removed when the object that it
+/// belongs to is missing: otherwise that object may exist although the engine cannot read it.
+fn going(groups: BTreeMap<String, Group>) -> Vec<Group> {
+    let is_going = |group: &Group| {
+        let servers = group.servers.as_ref();
+        servers.is_none_or(|servers| servers.metadata.deletion_timestamp.is_some())
+    };
+    groups.into_values().filter(is_going).collect()
 }
 
 /// Plans the changes for a workflow.

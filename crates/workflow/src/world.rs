@@ -10,6 +10,7 @@ mod kinds;
 mod movements;
 mod persistent;
 mod site_kinds;
+mod system_storage;
 mod unreadable;
 mod used;
 mod workflow_kinds;
@@ -24,8 +25,8 @@ use api::{
     ClientMount, Computes, ContainerRun, DWDirectiveRule, DirectiveBreakdown, KubernetesNode,
     LustreFileSystem, NnfContainerProfile, NnfDataMovement, NnfDataMovementProfile, NnfLustreMgt,
     NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfPortManager, NnfStorageProfile,
-    NodeContainers, PersistentStorageInstance, PersistentVolume, RabbitLabels, Servers, Storage,
-    SystemConfiguration, SystemStatus, Workflow,
+    NnfSystemStorage, NodeContainers, PersistentStorageInstance, PersistentVolume, RabbitLabels,
+    Servers, Storage, SystemConfiguration, SystemStatus, Workflow,
     names::{PROFILE_TEMPLATE_NAMESPACE, STORAGE_NAMESPACE},
 };
 use controller::{Change, Event, Object, ObjectKey, Store, Trouble};
@@ -49,6 +50,8 @@ use crate::{
 pub enum Key {
     Workflow(ObjectKey),
     Persistent(ObjectKey),
+    /// Storage outside any job.
+    SystemStorage(ObjectKey),
     /// The Storage of a rabbit.
     Rabbit(String),
     /// A Lustre management target outside of the rabbits.
@@ -61,6 +64,9 @@ impl fmt::Display for Key {
             Self::Workflow((namespace, name)) => write!(f, "Workflow {namespace}/{name}"),
             Self::Persistent((namespace, name)) => {
                 write!(f, "PersistentStorageInstance {namespace}/{name}")
+            }
+            Self::SystemStorage((namespace, name)) => {
+                write!(f, "NnfSystemStorage {namespace}/{name}")
             }
             Self::Mgt((namespace, name)) => write!(f, "NnfLustreMGT {namespace}/{name}"),
             Self::Rabbit(rabbit) => write!(f, "Storage {STORAGE_NAMESPACE}/{rabbit}"),
@@ -116,10 +122,13 @@ pub struct World {
     systems: Store<SystemConfiguration>,
     statuses: Store<SystemStatus>,
     persistent: Store<PersistentStorageInstance>,
+    system_storages: Store<NnfSystemStorage>,
     rules: Store<DWDirectiveRule>,
     children: BTreeMap<ObjectKey, Children>,
     /// Keys of the objects of each persistent storage.
     instance_children: BTreeMap<ObjectKey, Children>,
+    /// Keys of the objects of each system storage.
+    system_storage_children: BTreeMap<ObjectKey, Children>,
     /// Workflows that name a persistent storage in a directive, by persistent storage.
     naming: persistent::Names,
     /// Newest resource version that each watch delivered, by kind.
@@ -185,9 +194,9 @@ impl World {
         !is_repeated
     }
 
-    /// Returns the changes of a workflow that the API refused twice.
-    fn refused_again(&self, at: &ObjectKey) -> Vec<Refusal> {
-        let refused = self.refused.get(&Key::Workflow(at.clone()));
+    /// Returns the changes of a key's plan that the API refused twice.
+    fn refused_again(&self, key: &Key) -> Vec<Refusal> {
+        let refused = self.refused.get(key);
         let repeated = refused.filter(|refused| refused.is_repeated);
         repeated.map(|refused| refused.refusals.clone()).unwrap_or_default()
     }
@@ -273,8 +282,9 @@ impl World {
         let persistent = self.persistent.iter().map(|instance| object_key(&**instance));
         let persistent = persistent.chain(self.instance_children.keys().cloned());
         let persistent = persistent.map(Key::Persistent);
+        let storages = persistent.chain(self.system_storage_keys());
         let all: BTreeSet<Key> =
-            workflows.chain(orphans).chain(rabbits).chain(mgts).chain(persistent).collect();
+            workflows.chain(orphans).chain(rabbits).chain(mgts).chain(storages).collect();
         all.into_iter().collect()
     }
 

@@ -76,7 +76,8 @@ pub struct Args {
     )]
     pub state_dir: PathBuf,
 
-    /// The Kubernetes API: unix:///PATH, kubeconfig, kubeconfig:/PATH, or in-cluster, which is the default in a pod
+    /// The Kubernetes API: unix:///PATH, https://HOST:PORT with --ca, --certificate and --key, kubeconfig,
+    /// kubeconfig:/PATH, or in-cluster, which is the default in a pod
     #[arg(
         long,
         env = "WARREN_API",

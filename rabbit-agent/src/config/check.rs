@@ -6,6 +6,7 @@ use agent::{
     site::{IndexRoot, Side, Site},
     volumes::Volumes,
 };
+use apiclient::Address;
 use storage::desired::{AllowedRoots, NodeName, Spread, SpreadError};
 use storage_linux::{DriveConfig, LinuxConfig};
 
@@ -22,6 +23,10 @@ impl Args {
             .as_deref()
             .map(|url| self.certificates.coordinator(url))
             .transpose()?;
+        let certificate = self.certificates.files();
+        if let (Address::Server(server), None) = (&self.api, &certificate) {
+            return Err(ConfigError::NoCertificate(server.to_string()));
+        }
         let node = self.node.name()?;
         let every_root = self.roots()?;
         let roots = parse_roots("--mount-root", self.node.mount_roots.clone())?;
@@ -52,6 +57,7 @@ impl Args {
             dry_run: self.dry_run,
             listen: self.listen,
             api: self.api,
+            certificate,
             coordinator,
             health: self.health.check().map_err(ConfigError::TwoLinks)?,
             #[cfg(feature = "switchtec")]

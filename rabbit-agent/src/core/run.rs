@@ -9,7 +9,7 @@ use agent::{
     outbox::Outbox,
     records::{MountRecords, RecordError},
 };
-use apiclient::{ConnectError, connect};
+use apiclient::ConnectError;
 use daemon::{End, ListenError, Signals, notify_ready, notify_stopping, vital};
 use fence::{Fencer, Fences, Tools};
 use futures::{Stream, StreamExt, stream};
@@ -82,7 +82,7 @@ pub async fn run(config: Config) -> Result<End, RunError> {
     }
     let signals = Signals::listen().map_err(RunError::Stop)?;
     let host = Arc::new(open_host(&config)?);
-    let client = connect(&config.api).await.map_err(RunError::Client)?;
+    let client = config.client().await.map_err(RunError::Client)?;
     let probe = LinuxProbe::new(config.storage.roots.clone(), config.health.ports.clone());
     let probe = probe.with_switches(Arc::clone(&host));
     let health = HealthState::new(Arc::new(probe), config.health.every, config.health.drive_slots);

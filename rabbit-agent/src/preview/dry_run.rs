@@ -8,7 +8,6 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use agent::{records::MountRecords, targets::TargetsInUse, volumes::Volumes};
 use api::names::NNF_NODE;
-use apiclient::connect;
 use cli::{Failure as PrintFailure, Output};
 use daemon::{End, Signals};
 use fence::read_fences;
@@ -33,7 +32,7 @@ use crate::{
 /// Reads the API and the rabbit, prints the plans for all objects, and returns.
 pub async fn dry_run(config: Config) -> Result<End, RunError> {
     let signals = Signals::listen().map_err(RunError::Stop)?;
-    let client = connect(&config.api).await.map_err(RunError::Client)?;
+    let client = config.client().await.map_err(RunError::Client)?;
     let host = open_host(&config)?;
     let records = MountRecords::peek(&config.storage.state).map_err(RunError::Records)?;
     let printed = async {

@@ -87,7 +87,7 @@ impl Planner {
         // In a task of its own: a panic then fails this request only.
         let planned = tokio::spawn(snapshot.plans(keys, request.delete)).await;
         let plans = planned.map_err(|error| Status::internal(error.to_string()))?;
-        Ok(PlanResponse { plans })
+        Ok(PlanResponse { plans, reached: None })
     }
 
     /// Asks the agent's main loop for a snapshot.

@@ -76,6 +76,7 @@ async fn the_coordinator_receives_health_and_may_end_the_agent() {
     let config = Config {
         rabbit: rabbit(directory.path()),
         api: Address::Unix(at("api.sock")),
+        certificate: None,
         coordinator: Some(CertificateArgs::default().coordinator(&coordinator).unwrap()),
         storage: LinuxConfig {
             drives: DriveConfig::NvmeNamespaces,

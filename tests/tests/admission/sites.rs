@@ -6,7 +6,8 @@ use anyhow::{Context, bail, ensure};
 use api::{
     ClientMount, Computes, DWDirectiveRule, DirectiveBreakdown, NnfContainerProfile, NnfLustreMgt,
     NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfPortManager, NnfStorageProfile,
-    PersistentStorageInstance, Servers, Storage, SystemConfiguration, SystemStatus, Workflow,
+    NnfSystemStorage, PersistentStorageInstance, Servers, Storage, SystemConfiguration,
+    SystemStatus, Workflow,
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -31,6 +32,7 @@ fn as_written(object: Value) -> Option<serde_json::Result<Value>> {
         "NnfNodeStorage" => reencode::<NnfNodeStorage>(object),
         "NnfPortManager" => reencode::<NnfPortManager>(object),
         "NnfStorageProfile" => reencode::<NnfStorageProfile>(object),
+        "NnfSystemStorage" => reencode::<NnfSystemStorage>(object),
         "PersistentStorageInstance" => reencode::<PersistentStorageInstance>(object),
         "Servers" => reencode::<Servers>(object),
         "Storage" => reencode::<Storage>(object),

@@ -71,6 +71,7 @@ fn the_engine_has_the_rights_that_a_workflow_needs_and_uses_each() -> anyhow::Re
     })?;
     flow.delete()?;
     taints_drain_a_rabbit(&installed)?;
+    system_storage_lives(&installed, &flow)?;
     flow.end()?;
     let audit = installed.plane.audit()?;
     judge_refusals(&audit)?;
@@ -93,6 +94,28 @@ fn the_engine_has_the_rights_that_a_workflow_needs_and_uses_each() -> anyhow::Re
         ensure!(is_used, "the rabbit copied without its right to {verb} {resource}");
     }
     Ok(())
+}
+
+/// Creates a system storage, and deletes it once it is ready.
+fn system_storage_lives(installed: &Installed, flow: &Flow) -> anyhow::Result<()> {
+    let api = "nnf.cray.hpe.com/v1alpha11";
+    let mut data = flow.object("nnfstorageprofile", "default", "nnf-system")?["data"].clone();
+    (data["pinned"], data["default"]) = (json!(true), json!(false));
+    let profile = json!({"kind": "NnfStorageProfile", "name": "system", "namespace": "nnf-system"});
+    installed.apply(&[
+        json!({"apiVersion": api, "kind": "NnfStorageProfile", "data": data,
+            "metadata": {"name": "system", "namespace": "nnf-system"}}),
+        json!({"apiVersion": api, "kind": "NnfSystemStorage",
+            "metadata": {"name": "lock", "namespace": "default"},
+            "spec": {"capacity": 64 << 20, "storageProfile": profile}}),
+    ])?;
+    until("the system storage", patience(), || {
+        let storage = flow.object("nnfsystemstorage", "lock", "default")?;
+        ensure!(storage["status"]["ready"] == true, "not yet: {}", storage["status"]);
+        Ok(())
+    })?;
+    installed.kubectl(&["delete", "nnfsystemstorage", "lock", "-n", "default"])?;
+    flow.nothing_is_left()
 }
 
 /// Checks that a taint, as `kubectl taint` and the sites' `nnf rabbit drain` set it, appears in the rabbit's Storage

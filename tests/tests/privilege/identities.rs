@@ -63,8 +63,7 @@ fn limited_to(name: &'static str, needs: Vec<Need>) -> Vec<Need> {
 }
 
 const DWS_APPLIED: &str = "clientmounts computes servers storages systemconfigurations workflows";
-const NNF_APPLIED: &str =
-    "nnfnodestorages nnfnodeblockstorages nnflustremgts nnfstorageprofiles nnfdatamovementprofiles";
+const NNF_APPLIED: &str = "nnfnodestorages nnfnodeblockstorages nnflustremgts nnfstorageprofiles nnfsystemstorages nnfdatamovementprofiles";
 
 /// Returns the rights that a compute needs if it uses the API directly.
 pub(crate) fn compute(node: &'static str) -> Vec<Need> {

@@ -28,6 +28,7 @@ pub(crate) async fn run(server: &ServerArgs, args: &Plan, output: Output) -> Res
         names: args.objects.iter().map(|typed| name(typed)).collect::<Result<_, _>>()?,
         delete: args.delete,
         job: None,
+        reached: false,
     };
     let is_for_all = request.objects.is_empty() && request.names.is_empty();
     let socket = args.agent.clone().unwrap_or_else(|| default_socket(&SOCKETS));

@@ -55,7 +55,7 @@ impl Node for Agent {
         if plans.is_empty() {
             plans = all_plans();
         }
-        Ok(Response::new(PlanResponse { plans }))
+        Ok(Response::new(PlanResponse { plans, reached: None }))
     }
 
     async fn get_health(&self, _: Request<HealthRequest>) -> Result<Response<Health>, Status> {

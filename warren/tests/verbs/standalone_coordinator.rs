@@ -37,6 +37,7 @@ impl StandaloneCoordinator {
             data_dir: root.join("data"),
             api_socket: root.join("api.sock"),
             api_listen: "127.0.0.1:0".parse().unwrap(),
+            api_listen_rabbits: None,
             write_kubeconfig: Some(root.join("kubeconfig")),
         };
         let config = Config {

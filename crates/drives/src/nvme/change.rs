@@ -1,6 +1,7 @@
 //! Changes a drive. Each change has its own thread, so that a hanging change blocks only its drive.
 
 use std::{
+    collections::BTreeSet,
     fmt, io, slice,
     sync::atomic::Ordering,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
@@ -185,6 +186,10 @@ impl Drives for NvmeDrives {
 
     fn namespace_of(&self, device: DeviceNumber) -> Option<NamespaceId> {
         self.reach.sysfs.namespace_of(device)
+    }
+
+    fn reached_namespaces(&self) -> Result<BTreeSet<NamespaceId>, ObserveError> {
+        self.reach.namespaces().map_err(unreadable)
     }
 
     fn apply(&self, step: &Step) -> Result<(), StepError> {

@@ -52,6 +52,10 @@ impl Drives for ReachedNamespaces {
         self.reach.sysfs.namespace_of(device)
     }
 
+    fn reached_namespaces(&self) -> Result<BTreeSet<NamespaceId>, ObserveError> {
+        self.reach.namespaces().map_err(unreadable)
+    }
+
     fn apply(&self, step: &Step) -> Result<(), StepError> {
         match step {
             Step::Rescan { namespaces } => {
@@ -71,6 +75,12 @@ pub(super) struct Reach {
 impl Reach {
     pub(super) fn new(sysfs: &Path) -> Self {
         Self { sysfs: Sysfs::new(sysfs) }
+    }
+
+    /// Returns the namespaces of all NVMe block devices of this node.
+    pub(super) fn namespaces(&self) -> io::Result<BTreeSet<NamespaceId>> {
+        let blocks = self.sysfs.blocks()?;
+        Ok(blocks.into_iter().map(|block| block.device.namespace).collect())
     }
 
     /// Returns a block device of the namespace that `accepts` approves, if there is one.

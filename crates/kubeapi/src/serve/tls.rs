@@ -3,7 +3,7 @@ use crate::body::{Body, RequestBody, STALLED};
 use crate::credentials::Credentials;
 use crate::service::{ApiService, refuse};
 use crate::status::Status;
-use crate::{Api, Identity};
+use crate::{Api, Identity, Rights};
 use daemon::accept::{Caller, Connection, Incoming, Listener};
 use http::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
 use http::{Request, Response};
@@ -20,7 +20,7 @@ use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
-use tokio_rustls::TlsAcceptor;
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 #[derive(Debug, Error)]
 pub enum TlsError {
@@ -40,29 +40,39 @@ pub async fn tls(
     credentials: &Credentials,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<(), TlsError> {
-    Server::new(api, credentials)?.serve(Incoming::new(listener, LIMITS), shutdown).await;
+    let clients = Clients::WithToken(credentials.token().into());
+    let server = Server::new(api, with_token(credentials)?, clients);
+    server.serve(Incoming::new(listener, LIMITS), shutdown).await;
     Ok(())
 }
 
-struct Server {
+/// How clients are recognised.
+pub(super) enum Clients {
+    /// An administrator presents the token.
+    WithToken(Arc<str>),
+    /// A certificate says who the client is.
+    Certified { identify: fn(&CertificateDer<'_>) -> Option<Identity>, rights: Rights },
+}
+
+pub(super) struct Server {
     acceptor: TlsAcceptor,
     api: Api,
-    token: Arc<str>,
+    clients: Clients,
     connections: Connections,
 }
 
 impl Server {
-    fn new(api: Api, credentials: &Credentials) -> Result<Self, TlsError> {
-        Ok(Self {
-            acceptor: acceptor(credentials)?,
-            api,
-            token: credentials.token().into(),
-            connections: Connections::new(STALLED),
-        })
+    pub(super) fn new(api: Api, mut config: ServerConfig, clients: Clients) -> Self {
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        Self { acceptor, api, clients, connections: Connections::new(STALLED) }
     }
 
-    async fn serve<L>(self, mut incoming: Incoming<L>, shutdown: impl Future<Output = ()>)
-    where
+    pub(super) async fn serve<L>(
+        self,
+        mut incoming: Incoming<L>,
+        shutdown: impl Future<Output = ()>,
+    ) where
         L: Listener<Stream: AsyncRead + AsyncWrite + Unpin + 'static>,
     {
         let server = Arc::new(self);
@@ -89,29 +99,46 @@ impl Server {
     {
         let caller = connection.caller();
         match self.acceptor.accept(connection).await {
-            Ok(stream) => self.connections.serve(stream, self.authenticated(caller)),
+            Ok(stream) => self.serve_client(stream, caller),
             Err(error) => log::debug!(error:% = error; "TLS handshake failed"),
         }
     }
 
-    fn authenticated(&self, caller: Caller) -> Authenticated {
-        let service = self.api.service(Identity { user: "admin".to_owned() });
-        let service = self.connections.stoppable(service);
-        Authenticated { service, token: Arc::clone(&self.token), caller }
+    fn serve_client<S>(&self, stream: TlsStream<S>, caller: Caller)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        match &self.clients {
+            Clients::WithToken(token) => {
+                let service = self.api.service(Identity { user: "admin".to_owned() });
+                let service = self.connections.stoppable(service);
+                let token = Arc::clone(token);
+                self.connections.serve(stream, Authenticated { service, token, caller });
+            }
+            Clients::Certified { identify, rights } => {
+                let chain = stream.get_ref().1.peer_certificates();
+                let Some(identity) = chain.and_then(<[_]>::first).and_then(identify) else {
+                    log::debug!("a client's certificate has no name");
+                    return;
+                };
+                // The certificate has identified the client, so the connection may stay open without a request.
+                caller.record_request();
+                let service = self.api.service(identity).with_rights(rights.clone());
+                self.connections.serve(stream, self.connections.stoppable(service));
+            }
+        }
     }
 }
 
-fn acceptor(credentials: &Credentials) -> Result<TlsAcceptor, TlsError> {
+fn with_token(credentials: &Credentials) -> Result<ServerConfig, TlsError> {
     let certificates = CertificateDer::pem_slice_iter(credentials.certificate().as_bytes())
         .collect::<Result<Vec<_>, _>>()?;
     let key = PrivateKeyDer::from_pem_slice(credentials.key().as_bytes())?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut config = ServerConfig::builder_with_provider(provider)
+    Ok(ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
         .with_no_client_auth()
-        .with_single_cert(certificates, key)?;
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(TlsAcceptor::from(Arc::new(config)))
+        .with_single_cert(certificates, key)?)
 }
 
 /// The API behind a check of the bearer token.

@@ -74,15 +74,20 @@ fn on_volume(
     observed: &Observed,
 ) -> Result<Source, Rejection> {
     let lvm = Lvm::new(volume, observed.volume.as_ref());
-    if let Some(lvm) = lvm.filter(|_| mount.kind != FileSystemKind::Raw) {
+    let is_raw = mount.kind == FileSystemKind::Raw;
+    if let Some(lvm) = lvm.filter(|_| !is_raw) {
         lvm.check_finished(id)?;
     }
     let device = match (volume::device(volume, observed)?, lvm) {
         (Some(device), _) => device,
+        // A volume group without volumes, whose lock space the sites keep open on computes.
+        (None, Some(lvm)) if mount.mount.is_none() && is_raw && lvm.is_only_a_group() => {
+            return Ok(Source { steps: lvm.join_group()?, what: None });
+        }
         (None, Some(lvm)) => return Ok(Source { steps: lvm.activate()?, what: None }),
         (None, None) => return Ok(Source { steps: Vec::new(), what: None }),
     };
-    if mount.kind != FileSystemKind::Raw
+    if !is_raw
         && let Some(state) = &observed.volume
         && volume::completeness(&device, volume, state, (id, mount.kind))?
             != volume::Completeness::Complete

@@ -4,6 +4,7 @@
 mod allocation;
 mod cut_off;
 mod drives;
+mod lock_space;
 mod lustre;
 mod mkfs;
 mod mounting;

@@ -183,7 +183,8 @@ fn wait_until_ready(existing: &Objects, all: &[Part<'_>], now: Timestamp) -> Pro
         // The message has only the first known reason.
         let why = |part: Part<'_>| Some(format!("; {}: {}", part.rabbit(), part.reason(existing)?));
         let why = starting().find_map(why).unwrap_or_default();
-        return Progress::wait(format!("containers on {names}{why}"));
+        return Progress::wait(format!("containers on {names}{why}"))
+            .awaiting(starting().map(Part::rabbit));
     }
     Progress::default().with(in_state(State::Ready).filter_map(|part| part.with_deadline(None)))
 }
@@ -207,8 +208,8 @@ fn remove_all(view: &View<'_>, index: usize, now: Timestamp) -> Progress {
     let files = files.chain(config_maps.filter_map(|object| Change::delete(&**object)));
     let changes: Vec<Change> = running.chain(files).collect();
     if !existing.has_ended() {
-        let rabbits = some_of(all_parts(existing).map(Part::rabbit));
-        return Progress::wait(format!("end of containers on {rabbits}")).with(changes);
+        let rabbits: Vec<&str> = all_parts(existing).map(Part::rabbit).collect();
+        return Progress::wait_on("end of containers on", rabbits).with(changes);
     }
     let rest = packages::remove(existing).and(volumes::remove(existing));
     if rest.outcome != Outcome::Done {

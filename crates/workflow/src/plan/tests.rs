@@ -23,6 +23,7 @@ mod persistent;
 mod pools;
 mod proposal;
 mod setup;
+mod system_storage;
 mod unmount;
 
 use serde_json::{Value, json};

@@ -14,7 +14,7 @@ use kube::ResourceExt;
 use super::{Key, Wake, World, groups::label_of, object_key, persistent, workflow_of};
 use crate::{
     limits::Used,
-    names::{directive_object_name, is_ours, persistent_key},
+    names::{directive_object_name, is_ours, persistent_key, system_storage_key},
     objects::view::{DirectiveView, Group, View},
 };
 
@@ -100,7 +100,7 @@ impl World {
             directives,
             leftovers: groups.into_values().collect(),
             orphans: self.orphans(at, &uid),
-            refused: self.refused_again(at),
+            refused: self.refused_again(&Key::Workflow(at.clone())),
             used: if is_of_instance { Used::default() } else { self.used_by_others(&workflow) },
             workflow,
         })
@@ -141,7 +141,7 @@ impl World {
         self.take_child(&Change { old: ours(&change.old), new: ours(&change.new) }, set)
     }
 
-    /// Takes in an object of a workflow or of persistent storage, and wakes its owner.
+    /// Takes in an object of a workflow, of persistent storage or of a system storage, and wakes its owner.
     pub(super) fn take_child<K: Object>(
         &mut self,
         change: &Change<K>,
@@ -150,10 +150,15 @@ impl World {
         let mut wakes = Vec::new();
         for (object, is_there) in [(&change.old, false), (&change.new, true)] {
             let Some(object) = object else { continue };
+            let system_storage = system_storage_key(&**object);
             let instance = persistent_key(&**object);
-            let Some(whose) = instance.clone().or_else(|| workflow_of(&**object)) else { continue };
-            let all =
-                if instance.is_some() { &mut self.instance_children } else { &mut self.children };
+            let whose = system_storage.clone().or_else(|| instance.clone());
+            let Some(whose) = whose.or_else(|| workflow_of(&**object)) else { continue };
+            let all = match (&system_storage, &instance) {
+                (Some(_), _) => &mut self.system_storage_children,
+                (None, Some(_)) => &mut self.instance_children,
+                (None, None) => &mut self.children,
+            };
             let children = all.entry(whose.clone()).or_default();
             if is_there {
                 set(children).insert(object_key(&**object));
@@ -162,6 +167,10 @@ impl World {
             }
             if children.is_empty() {
                 all.remove(&whose);
+            }
+            if let Some(system_storage) = system_storage {
+                wakes.push(Wake::Key(Key::SystemStorage(system_storage)));
+                continue;
             }
             match instance {
                 // A mount concerns only its own workflow.

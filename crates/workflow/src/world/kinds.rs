@@ -6,8 +6,8 @@ use api::{
     ClientMount, Computes, ContainerRun, DWDirectiveRule, DirectiveBreakdown, KubernetesNode,
     LustreFileSystem, NnfContainerProfile, NnfDataMovement, NnfDataMovementProfile, NnfLustreMgt,
     NnfNode, NnfNodeBlockStorage, NnfNodeStorage, NnfPortManager, NnfStorageProfile,
-    NodeContainers, PersistentStorageInstance, PersistentVolume, Servers, Storage,
-    SystemConfiguration, SystemStatus, Workflow,
+    NnfSystemStorage, NodeContainers, PersistentStorageInstance, PersistentVolume, Servers,
+    Storage, SystemConfiguration, SystemStatus, Workflow,
 };
 use k8s_openapi::api::{
     batch::v1::Job,
@@ -23,7 +23,8 @@ use crate::{change::Target, objects::site::Settings};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     All,
-    /// All objects, if the API serves the kind and the coordinator may list it. The kind belongs to another project.
+    /// All objects, if the API serves the kind and the coordinator may list it. The kind belongs to another project, or
+    /// is newer than the CRDs of some cluster.
     IfServed,
     /// Objects with the label of containers, in the namespace of containers.
     Containers,
@@ -58,6 +59,7 @@ impl Settings {
         each.kind::<LustreFileSystem>(Scope::IfServed);
         each.kind::<NnfDataMovement>(Scope::IfServed);
         each.kind::<NnfDataMovementProfile>(Scope::IfServed);
+        each.kind::<NnfSystemStorage>(Scope::IfServed);
         if self.has_nodes {
             each.kind::<KubernetesNode>(Scope::IfServed);
         }

@@ -25,7 +25,10 @@ impl WatchedKind for NnfStorageProfile {
         if let Some(instance) = pinned.and_then(|object| persistent_key(&**object)) {
             return world.wake_instance(&instance);
         }
-        take_profile(change, &mut world.site.profiles, |profile| profile.data().pinned)
+        let mut wakes = world.wake_system_storages_with_profile(change.object());
+        let profiles = &mut world.site.profiles;
+        wakes.extend(take_profile(change, profiles, |profile| profile.data().pinned));
+        wakes
     }
 }
 
@@ -51,6 +54,7 @@ impl WatchedKind for Storage {
         let mut wakes = vec![Wake::Key(Key::Rabbit(name))];
         if relevant(&change.old) != relevant(&change.new) {
             wakes.push(Wake::Waiting);
+            wakes.extend(world.wake_system_storages());
         }
         wakes
     }
@@ -137,13 +141,14 @@ impl WatchedKind for SystemConfiguration {
 
     fn on_change(world: &mut World, change: &Change<Self>) -> Vec<Wake> {
         let the_one = (STORAGE_NAMESPACE.to_owned(), SYSTEM_CONFIGURATION.to_owned());
+        let system_storages = world.wake_system_storages();
         if change.object().map(|object| object_key(&**object)) != Some(the_one) {
-            return Vec::new();
+            return system_storages;
         }
         world.site.set_system(change.new.clone());
         let rabbits = world.site.rabbits().into_iter();
         let rabbits = rabbits.map(|rabbit| Wake::Key(Key::Rabbit(rabbit.to_owned())));
-        rabbits.chain([Wake::Waiting]).collect()
+        rabbits.chain([Wake::Waiting]).chain(system_storages).collect()
     }
 }
 
@@ -158,7 +163,9 @@ impl WatchedKind for SystemStatus {
             return Vec::new();
         }
         world.site.status.clone_from(&change.new);
-        vec![Wake::Waiting]
+        let mut wakes = world.wake_system_storages();
+        wakes.push(Wake::Waiting);
+        wakes
     }
 }
 

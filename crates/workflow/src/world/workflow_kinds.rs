@@ -11,7 +11,7 @@ use controller::{Change, Store};
 
 use super::{Key, Wake, WatchedKind, World, object_key, set_or_remove, wake_workflow};
 use crate::{
-    names::{directive_object_name, is_ours, persistent_key},
+    names::{directive_object_name, is_ours, persistent_key, system_storage_key},
     objects::mgts::EXTERNAL_NAMESPACE,
 };
 
@@ -86,6 +86,7 @@ impl WatchedKind for Servers {
         let is_ours = |servers: &Self| {
             servers.label(label::OWNER_KIND) == Some("Workflow")
                 || persistent_key(servers).is_some()
+                || system_storage_key(servers).is_some()
         };
         let mut wakes = world.take_child_if(is_ours, change, |children| &mut children.servers);
         if change.new.is_none() {

@@ -52,7 +52,8 @@ impl Served {
         let (pipes, accepted) = unbounded_channel();
         let limits = Limits { connections, pending, first_request, remedy: "end some" };
         let incoming = Incoming::new(Pipes(Mutex::new(accepted)), limits);
-        let server = Server::new(api.clone(), &credentials).unwrap();
+        let clients = Clients::WithToken(credentials.token().into());
+        let server = Server::new(api.clone(), with_token(&credentials).unwrap(), clients);
         tokio::spawn(server.serve(incoming, std::future::pending()));
         Self { api, credentials, pipes, _directory: directory }
     }

@@ -29,6 +29,24 @@ impl Lvm<'_> {
             .collect())
     }
 
+    /// Returns whether the site has no line to activate a volume, and none exists: then this node only joins the lock
+    /// space of the group.
+    pub(in crate::plan) fn is_only_a_group(&self) -> bool {
+        self.lines.activate.is_none() && self.logical().is_none()
+    }
+
+    /// Plans the step with which this node joins the lock space of a group without volumes.
+    pub(in crate::plan) fn join_group(&self) -> Result<Vec<Step>, Rejection> {
+        self.check_all_devices()?;
+        if let Some(report) = self.report() {
+            self.check_no_foreign_group(report)?;
+        }
+        if self.group().is_none() {
+            return Err(Rejection::NoVolume { volume: self.volume.group.clone() });
+        }
+        Ok(self.join_lock_space().into_iter().collect())
+    }
+
     /// Plans the removal of mappings that a command left because it was interrupted while it activated, deactivated or
     /// repaired the volume. A suspended mapping of the volume stays, because LVM resumes it when it activates the
     /// volume.

@@ -23,7 +23,7 @@ use crate::{
         view::View,
     },
     plan::copies::CopyRun,
-    progress::{Outcome, Progress, some_of, user_error},
+    progress::{Outcome, Progress, user_error},
 };
 
 /// The state of a copy's containers.
@@ -125,8 +125,8 @@ fn finish(
         all_parts(existing).filter(|part| !part.state().is_ended()).collect();
     let changes = mpi::clean_up(view, index, &NnfMpiRunPolicy::default());
     if !running.is_empty() {
-        let rabbits = some_of(running.iter().map(|part| part.rabbit()));
-        let wait = Progress::wait(format!("end of containers on {rabbits}")).with(changes);
+        let rabbits = running.iter().map(|part| part.rabbit());
+        let wait = Progress::wait_on("end of containers on", rabbits).with(changes);
         return (by_holder(view, index, state, wait), CopyState::Running(None));
     }
     let result = match &end {

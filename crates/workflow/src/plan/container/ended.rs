@@ -56,7 +56,6 @@ pub(super) fn wait_for_end(
     if limit == 0 || running.is_empty() {
         return Progress::default();
     }
-    let rabbits = some_of(running.iter().map(|part| part.rabbit()));
     let start = profile.pre_run_timeout_seconds.unwrap_or(objects::TIMEOUT);
     let changes = running.iter().filter_map(|part| {
         // Containers that were never ready still have the start deadline.
@@ -66,7 +65,10 @@ pub(super) fn wait_for_end(
     });
     let error = silence_error(existing, running.iter().copied(), now);
     error
-        .map_or_else(|| Progress::wait(format!("end of containers on {rabbits}")), Progress::failed)
+        .map_or_else(
+            || Progress::wait_on("end of containers on", running.iter().map(|part| part.rabbit())),
+            Progress::failed,
+        )
         .with(changes)
 }
 

@@ -9,11 +9,7 @@ use containers::{on_rabbit, outcome::State};
 use k8s_openapi::jiff::Timestamp;
 
 use super::{Part, run::Parts, wait_until_ready};
-use crate::{
-    change::Change,
-    objects::view::Containers as Objects,
-    progress::{Progress, some_of},
-};
+use crate::{change::Change, objects::view::Containers as Objects, progress::Progress};
 
 /// Makes all rabbits of the run fetch the job packages, and waits until every rabbit has all of them.
 pub(super) fn bring(existing: &Objects, parts: &Parts<'_>, now: Timestamp) -> Progress {
@@ -46,7 +42,7 @@ pub(super) fn remove(existing: &Objects) -> Progress {
     if existing.packages.is_empty() {
         return Progress::default();
     }
-    let rabbits = some_of(existing.packages.keys().map(|(rabbit, _)| rabbit.as_str()));
+    let rabbits = existing.packages.keys().map(|(rabbit, _)| rabbit.as_str());
     let changes = existing.packages.values().filter_map(|package| Change::delete(&**package));
-    Progress::wait(format!("removal of packages on {rabbits}")).with(changes)
+    Progress::wait_on("removal of packages on", rabbits).with(changes)
 }

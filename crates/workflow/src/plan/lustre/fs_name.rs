@@ -30,6 +30,7 @@ pub(super) fn given_name(maker: &StorageMaker<'_>, mgt: &NnfLustreMgt) -> Result
         return Err(match name_given {
             Some(name_given) if !is_made => {
                 Progress::wait(format!("NnfLustreMGT {node}/{name} to erase the name {name_given}"))
+                    .awaiting([&*node])
             }
             _ => ask_for_name(maker, mgt, holder),
         });
@@ -37,7 +38,10 @@ pub(super) fn given_name(maker: &StorageMaker<'_>, mgt: &NnfLustreMgt) -> Result
     let Some(name_given) = name_given else {
         let error = status.and_then(|status| status.error.as_ref());
         return Err(error.map_or_else(
-            || Progress::wait(format!("a file system name from NnfLustreMGT {node}/{name}")),
+            || {
+                Progress::wait(format!("a file system name from NnfLustreMGT {node}/{name}"))
+                    .awaiting([&*node])
+            },
             |error| Progress::failed(name_node(&node, error)),
         ));
     };

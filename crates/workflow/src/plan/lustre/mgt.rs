@@ -132,7 +132,8 @@ fn create_own(maker: &StorageMaker<'_>) -> Progress {
         return Progress::wait(format!(
             "removal of NnfLustreMGT {rabbit}/{} of other storage",
             at.1
-        ));
+        ))
+        .awaiting([rabbit]);
     }
     let status = maker.view.site.nodes.get(rabbit).and_then(|node| node.status.as_ref());
     let address = status.map(|status| normalize_nids(&status.lnet_nid)).unwrap_or_default();
@@ -192,7 +193,8 @@ pub fn run_commands(
         Some(NnfLustreMgtStatusCommand { error: Some(error), .. }) => {
             Progress::failed(name_node(&rabbit, error))
         }
-        _ => Progress::wait(format!("the site's commands on the management target of {rabbit}")),
+        _ => Progress::wait(format!("the site's commands on the management target of {rabbit}"))
+            .awaiting([&*rabbit]),
     }
 }
 
@@ -229,7 +231,8 @@ pub fn release_name(group: &Group) -> Progress {
                 Some(error) => Progress::failed(name_node(node, error)),
                 None => Progress::wait(format!(
                     "erasure of the file system's name on NnfLustreMGT {node}/{name}"
-                )),
+                ))
+                .awaiting([&**node]),
             });
         }
     }

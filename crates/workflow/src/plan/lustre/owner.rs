@@ -34,7 +34,7 @@ pub fn change_owner(maker: &StorageMaker<'_>, first: &Target, source: &LustreSou
         Some(mount) if is_mounted(mount) => {
             Progress::default().with(desire(mount, MountState::Unmounted))
         }
-        Some(_) => Progress::wait(format!("change of owner of the file system on {rabbit}")),
+        Some(_) => Progress::wait_on("change of owner of the file system on", [&**rabbit]),
         None => match owner_mount(maker, &mount_maker, &at, source) {
             Some(object) => Progress::default().with([Change::create(&object)]),
             None => Progress::failed(internal_error("the Servers of this directive has no uid")),

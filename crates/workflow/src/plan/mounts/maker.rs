@@ -98,8 +98,12 @@ impl MountMaker<'_> {
 
     /// Mounts an allocation on a compute.
     pub fn mount_on_compute(&self, compute: &str, slot: &Slot) -> MountProgress {
-        let at = self.mount_key(compute, "computes");
-        let mut waited = self.mount_or_create(&at, || self.new_compute_mount(&at, slot));
+        self.mount_at(&self.mount_key(compute, "computes"), slot)
+    }
+
+    /// Mounts an allocation on a compute, by the ClientMount with this key.
+    pub fn mount_at(&self, at: &ObjectKey, slot: &Slot) -> MountProgress {
+        let mut waited = self.mount_or_create(at, || self.new_compute_mount(at, slot));
         if !waited.nodes.is_empty() {
             waited.rabbits.insert(slot.rabbit.clone());
         }

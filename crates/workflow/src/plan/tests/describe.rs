@@ -51,6 +51,13 @@ fn fields_of(kind: &str, object: &Value) -> String {
             let reported = status["state"].as_str().unwrap_or("unknown");
             format!("{}, used by [{users}], status {reported}", text(&spec["state"]))
         }
+        "NnfSystemStorage" => match (&status["ready"], &status["error"]) {
+            (Value::Null, _) => text(&object["metadata"]["finalizers"][0]),
+            (ready, Value::Null) => format!("ready {ready}"),
+            (_, error) => {
+                format!("{} {}", text(&error["severity"]), text(&error["debugMessage"]))
+            }
+        },
         "NnfLustreMGT" => format!(
             "for [{}], not [{}], {} commands",
             join(&spec["claimList"], " ", |holder| text(&holder["name"])),

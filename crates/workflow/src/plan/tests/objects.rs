@@ -113,7 +113,8 @@ impl Objects {
         self.version += 1;
         let object = self.all.get_mut(&parse_at(at)).unwrap_or_else(|| panic!("no {at}"));
         json_patch::merge(object, patch);
-        object["metadata"]["resourceVersion"] = json!(self.version.to_string());
+        // New objects have version 1.
+        object["metadata"]["resourceVersion"] = json!((self.version + 1).to_string());
         self
     }
 
@@ -155,6 +156,12 @@ impl Objects {
     /// Stops the agents of a node.
     pub(super) fn dead(mut self, node: &str) -> Self {
         self.dead.insert(node.to_owned());
+        self
+    }
+
+    /// Starts the agents of a node again.
+    pub(super) fn alive(mut self, node: &str) -> Self {
+        self.dead.remove(node);
         self
     }
 

@@ -7,7 +7,7 @@ use super::{At, Objects, parse_at, workflow_key};
 use crate::{
     plan::{Plan, plan_key, tests::describe::describe},
     progress::Outcome,
-    world::{ForEachKind, Scope, Wake, WatchedKind, World},
+    world::{ForEachKind, Key, Scope, Wake, WatchedKind, World},
 };
 
 impl Objects {
@@ -66,8 +66,22 @@ impl Objects {
 
     #[track_caller]
     fn assert_woken(&self, before: &Self, at: &str) {
+        self.assert_key_woken(&workflow_key(), before, at);
+    }
+
+    /// Edits an object while the engine runs, and fails if this does not wake a key.
+    #[track_caller]
+    pub(crate) fn then_wakes(self, key: &Key, at: &str, patch: &Value) -> Self {
+        let before = self.clone();
+        let after = self.edit(at, patch);
+        after.assert_key_woken(key, &before, at);
+        after
+    }
+
+    #[track_caller]
+    fn assert_key_woken(&self, woken: &Key, before: &Self, at: &str) {
         let mut world = before.world();
-        let Plan { outcomes, awaited, .. } = plan_key(&world, &workflow_key(), before.now());
+        let Plan { outcomes, awaited, .. } = plan_key(&world, woken, before.now());
         let at = parse_at(at);
         let mut event =
             Delivery { before, after: self, at: &at, world: &mut world, wakes: Vec::new() };
@@ -75,7 +89,7 @@ impl Objects {
         let is_failing =
             |outcome: &Outcome| matches!(outcome, Outcome::Failed(_) | Outcome::Queued(_));
         let wakes = event.wakes.iter().any(|wake| match wake {
-            Wake::Key(key) => *key == workflow_key(),
+            Wake::Key(key) => key == woken,
             Wake::Waiting => outcomes.iter().any(|outcome| *outcome != Outcome::Done),
             Wake::Failing => outcomes.iter().any(is_failing),
             Wake::Awaiting(node) => awaited.contains(node),
