@@ -26,7 +26,8 @@ pub(crate) struct ServerArgs {
     /// Kubernetes API: unix:///PATH, kubeconfig[:/PATH], in-cluster or https://HOST:PORT [default: the coordinator on
     /// this host]
     ///
-    /// The socket is that of a coordinator; https uses the kubeconfig's credentials.
+    /// The socket is that of a coordinator; workloads:///PATH is its socket for users, which shows one's own objects only; https
+    /// uses the kubeconfig's credentials.
     #[arg(long, value_name = "ADDRESS", env = "WARREN_API", global = true)]
     server: Option<String>,
     /// Use the cluster that this kubeconfig names

@@ -3,17 +3,13 @@
 
 use std::collections::BTreeSet;
 
-use api::{
-    ClientMount, Computes, DirectiveBreakdown, NnfDataMovement, NnfNodeBlockStorage,
-    NnfNodeStorage, NodeContainers, PersistentStorageInstance, RabbitLabels, Servers, Workflow,
-    names::label,
-};
+use api::{RabbitLabels, names::label};
 use kube::api::{Api, ApiResource, DynamicObject, ListParams};
 use kube::{Client, ResourceExt};
 use proto::v1::{ObjectsRequest, OwnObject};
 use serde_json::Value;
 use tonic::Status;
-use workload::Refused;
+use workload::{Refused, user_kinds};
 
 use super::caller::Sight;
 use super::job::refusal_status;
@@ -23,22 +19,6 @@ const PAGE: u32 = 500;
 
 /// Name in the place of a Workflow of another user that uses a persistent storage.
 const OTHER: &str = "of-another-user";
-
-/// Returns the kinds that a user may read.
-fn kinds() -> [ApiResource; 10] {
-    [
-        ApiResource::erase::<Workflow>(&()),
-        ApiResource::erase::<PersistentStorageInstance>(&()),
-        ApiResource::erase::<Computes>(&()),
-        ApiResource::erase::<DirectiveBreakdown>(&()),
-        ApiResource::erase::<Servers>(&()),
-        ApiResource::erase::<ClientMount>(&()),
-        ApiResource::erase::<NnfNodeBlockStorage>(&()),
-        ApiResource::erase::<NnfNodeStorage>(&()),
-        ApiResource::erase::<NnfDataMovement>(&()),
-        ApiResource::erase::<NodeContainers>(&()),
-    ]
-}
 
 /// Reads a user's objects of one kind from the API.
 ///
@@ -67,7 +47,7 @@ pub(super) async fn read(
 }
 
 fn find_kind(name: &str) -> Result<ApiResource, Status> {
-    let all = kinds();
+    let all = user_kinds();
     let known: Vec<&str> = all.iter().map(|kind| kind.kind.as_str()).collect();
     all.iter().find(|kind| kind.kind == name).cloned().ok_or_else(|| {
         let known = known.join(", ");

@@ -2,8 +2,8 @@
 
 use api::names::label;
 use api::{
-    ClientMount, Computes, DirectiveBreakdown, NnfNodeBlockStorage, NnfNodeStorage, RabbitLabels,
-    Servers, Workflow,
+    ClientMount, Computes, DirectiveBreakdown, NnfDataMovement, NnfNodeBlockStorage,
+    NnfNodeStorage, NodeContainers, PersistentStorageInstance, RabbitLabels, Servers, Workflow,
 };
 use futures::future::try_join_all;
 use kube::api::{Api, ApiResource, DynamicObject, ListParams};
@@ -37,6 +37,24 @@ pub fn kinds() -> [ApiResource; 5] {
         ApiResource::erase::<ClientMount>(&()),
         ApiResource::erase::<NnfNodeBlockStorage>(&()),
         ApiResource::erase::<NnfNodeStorage>(&()),
+    ]
+}
+
+/// Returns the kinds of which a user without rights may read their own objects.
+#[must_use]
+pub fn user_kinds() -> [ApiResource; 10] {
+    let [breakdowns, servers, mounts, blocks, file_systems] = kinds();
+    [
+        ApiResource::erase::<Workflow>(&()),
+        ApiResource::erase::<PersistentStorageInstance>(&()),
+        ApiResource::erase::<Computes>(&()),
+        breakdowns,
+        servers,
+        mounts,
+        blocks,
+        file_systems,
+        ApiResource::erase::<NnfDataMovement>(&()),
+        ApiResource::erase::<NodeContainers>(&()),
     ]
 }
 

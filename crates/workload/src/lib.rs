@@ -12,6 +12,6 @@ mod refused;
 pub mod waits;
 
 pub use flow::{Flow, FlowEvent, Unreached, job};
-pub use gather::{Member, Objects, gather, kinds};
+pub use gather::{Member, Objects, gather, kinds, user_kinds};
 pub use progress::{Progress, computes_of, is_ending, progress};
 pub use refused::Refused;

@@ -8,6 +8,7 @@ mod flux;
 mod interrupted;
 mod logs;
 mod outsider;
+mod own;
 mod planning;
 mod rabbits;
 mod reading;

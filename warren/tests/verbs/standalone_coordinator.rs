@@ -43,7 +43,7 @@ impl StandaloneCoordinator {
         let config = Config {
             backend: Backend::Standalone(standalone),
             socket: root.join("coordinator.sock"),
-            workloads: None,
+            workloads: Some(root.join("workloads.sock")),
             managers: Vec::new(),
             tls: None,
             http: None,

@@ -1,12 +1,9 @@
 //! The paths of the Kubernetes API that the socket for users answers. Pure.
 
-use api::{
-    ClientMount, Computes, DirectiveBreakdown, NnfDataMovement, NnfNodeBlockStorage,
-    NnfNodeStorage, NodeContainers, PersistentStorageInstance, Servers, Workflow,
-};
 use http::Uri;
 use kube::api::ApiResource;
 use serde_json::{Value, json};
+use workload::user_kinds;
 
 /// What a request asks for.
 #[derive(Debug, PartialEq)]
@@ -22,28 +19,12 @@ pub(super) enum Target {
     },
 }
 
-/// Returns the kinds that the service `Workloads` returns.
-pub(super) fn kinds() -> [ApiResource; 10] {
-    [
-        ApiResource::erase::<Workflow>(&()),
-        ApiResource::erase::<PersistentStorageInstance>(&()),
-        ApiResource::erase::<Computes>(&()),
-        ApiResource::erase::<DirectiveBreakdown>(&()),
-        ApiResource::erase::<Servers>(&()),
-        ApiResource::erase::<ClientMount>(&()),
-        ApiResource::erase::<NnfNodeBlockStorage>(&()),
-        ApiResource::erase::<NnfNodeStorage>(&()),
-        ApiResource::erase::<NnfDataMovement>(&()),
-        ApiResource::erase::<NodeContainers>(&()),
-    ]
-}
-
 /// Returns what a path asks for; `None` for another path.
 pub(super) fn target(uri: &Uri) -> Option<Target> {
     let parts: Vec<&str> = uri.path().split('/').filter(|part| !part.is_empty()).collect();
     let objects = |group: &str, plural: &str, namespace: Option<&str>, name: Option<&str>| {
         let is_kind = |kind: &ApiResource| kind.group == group && kind.plural == plural;
-        let kind = kinds().into_iter().find(is_kind)?;
+        let kind = user_kinds().into_iter().find(is_kind)?;
         let (namespace, name) = (namespace.map(str::to_owned), name.map(str::to_owned));
         Some(Target::Objects { kind, namespace, name, labels: labels(uri) })
     };
@@ -85,7 +66,7 @@ fn decoded(text: &str) -> String {
 /// Returns the answer to `/apis`.
 fn groups() -> Value {
     let mut known: Vec<(String, String)> =
-        kinds().into_iter().map(|kind| (kind.group, kind.version)).collect();
+        user_kinds().into_iter().map(|kind| (kind.group, kind.version)).collect();
     known.sort();
     known.dedup();
     let group = |(group, version): &(String, String)| {
@@ -98,7 +79,8 @@ fn groups() -> Value {
 
 /// Returns the answer to `/apis/GROUP/VERSION`.
 fn resources(group: &str, version: &str) -> Value {
-    let kinds = kinds().into_iter().filter(|kind| kind.group == group && kind.version == version);
+    let kinds =
+        user_kinds().into_iter().filter(|kind| kind.group == group && kind.version == version);
     let resource = |kind: ApiResource| {
         json!({"name": kind.plural, "singularName": kind.kind.to_lowercase(), "namespaced": true,
             "kind": kind.kind, "verbs": ["get", "list"]})
@@ -148,6 +130,6 @@ mod tests {
                 .unwrap()
                 .len()
         });
-        assert_eq!(found.sum::<usize>(), kinds().len());
+        assert_eq!(found.sum::<usize>(), user_kinds().len());
     }
 }
