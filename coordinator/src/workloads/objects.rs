@@ -145,8 +145,8 @@ impl Own {
         let mut instances = select(&self.instances, labels);
         for instance in &mut instances {
             let namespace = instance.namespace();
-            let consumers = instance.data["spec"]["consumerReferences"].as_array_mut();
-            for consumer in consumers.into_iter().flatten() {
+            let consumers = instance.data.pointer_mut("/spec/consumerReferences");
+            for consumer in consumers.and_then(Value::as_array_mut).into_iter().flatten() {
                 if !self.is_consumer(consumer, namespace.as_deref()) {
                     consumer["name"] = OTHER.into();
                 }

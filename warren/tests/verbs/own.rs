@@ -50,6 +50,7 @@ fn with_users() -> StandaloneCoordinator {
         workflow("theirs", 1002),
         kept("kept", 1001, &["mine-0", "theirs-0"]),
         kept("foreign", 1002, &[]),
+        kept("unused", 1001, &[]),
     ];
     here.output(&["apply", "-f", &here.file("users.yaml", &objects)]);
     let uid = |name: &str| {
@@ -97,6 +98,8 @@ fn users_see_their_own_objects_and_nothing_of_others() {
     }
     let (page, stderr) = run_as(&here, "1001", &["workflow", "show", "mine"]);
     assert!(page.contains("user 1001 group 1001"), "{page} {stderr}");
+    let (list, stderr) = run_as(&here, "1001", &["persistent", "list"]);
+    assert!(list.contains("kept") && list.contains("unused") && stderr.is_empty(), "{stderr}");
     let (page, stderr) = run_as(&here, "1001", &["persistent", "show", "kept"]);
     assert!(page.contains("used by    mine-0, of-another-user"), "{page} {stderr}");
 }

@@ -77,6 +77,9 @@ fn persistent_storage_hides_the_names_of_other_users_workflows() {
     let consumers = instances[0].data["spec"]["consumerReferences"].as_array().unwrap();
     let names: Vec<_> = consumers.iter().map(|consumer| consumer["name"].clone()).collect();
     assert_eq!(names, ["mine-0", OTHER]);
+    let unused = json!({"metadata": {"name": "unused"}, "spec": {"userID": 7}});
+    let own = Own { workflows: Vec::new(), instances: vec![object(unused)] };
+    assert_eq!(own.visible_instances(""), own.instances, "no field is added");
 }
 
 #[test]
