@@ -69,8 +69,8 @@ pub(super) struct WorkflowArgs {
     /// [default: 60s when the coordinator serves the API itself, else never]
     #[arg(long, value_name = "TIME", env = "WARREN_SILENT_AFTER", value_parser = humantime::parse_duration, conflicts_with = "claim_containers_as")]
     silent_after: Option<Duration>,
-    /// Who may create persistent storage, how much storage jobs, users and projects may have, and presets, in YAML; read at
-    /// the start [default: no limits]
+    /// YAML file with presets, and with limits of users: who may create persistent storage, and the most storage of jobs, users and
+    /// projects. The coordinator reads it at its start [default: no limits]
     #[arg(long, value_name = "FILE", env = "WARREN_LIMITS")]
     limits: Option<PathBuf>,
 }

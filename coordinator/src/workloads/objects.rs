@@ -1,5 +1,5 @@
 //! Returns a user's own objects, as the Kubernetes API has them: their Workflows, the objects of these Workflows, and their
-//! persistent storage. A user learns nothing about objects of others, not even that they exist.
+//! persistent storage. The answer does not tell whether other users' objects exist.
 
 use std::collections::BTreeSet;
 
@@ -108,7 +108,7 @@ fn user_of(object: &DynamicObject) -> Option<i64> {
 }
 
 impl Own {
-    /// Returns those that a caller may see. An object whose user cannot be read is nobody's.
+    /// Returns the objects that a caller may see: none with an unreadable user.
     fn of(self, sight: &Sight) -> Self {
         let is_own = |object: &DynamicObject| user_of(object) == Some(i64::from(sight.user));
         let is_managed = |object: &DynamicObject| {

@@ -18,7 +18,7 @@ pub use file::{LimitsFault, Name, parse};
 pub struct Limits {
     /// Path of the file, for refusals.
     pub file: String,
-    /// Who may create persistent storage; `None` for every user.
+    /// The users who may create persistent storage; `None` for every user.
     pub creators: Option<Creators>,
     /// Most bytes of one job.
     pub job: Option<u64>,

@@ -1,4 +1,4 @@
-//! Users without rights see their own objects through the socket of the service `Workloads`, and nobody else's.
+//! Users without rights see only their own objects through the socket of the service `Workloads`.
 
 use std::fs::{Permissions, set_permissions};
 use std::os::unix::fs::PermissionsExt;

@@ -102,8 +102,8 @@ pub fn parse(
         job: size("job", read.job.bytes)?,
         user: most("user", read.user)?,
         project: most("project", read.project)?,
-        users: named("users", read.users, &user("users"))?,
-        projects: named("projects", read.projects, &group("projects"))?,
+        users: parse_named("users", read.users, &user("users"))?,
+        projects: parse_named("projects", read.projects, &group("projects"))?,
         presets: Arc::new(presets),
     })
 }
@@ -121,7 +121,7 @@ fn number(
     number.ok_or_else(|| LimitsFault::Unknown { field, value: value.to_owned(), kind })
 }
 
-fn named(
+fn parse_named(
     field: &'static str,
     entries: BTreeMap<String, Entry>,
     number: &dyn Fn(&String) -> Result<i64, LimitsFault>,

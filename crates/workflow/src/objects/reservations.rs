@@ -81,7 +81,7 @@ impl Held {
 impl Reservations {
     /// Returns the bytes of each Servers that has some, by key of the Servers.
     #[must_use]
-    pub fn held(&self) -> BTreeMap<&ObjectKey, Held> {
+    pub fn bytes_by_servers(&self) -> BTreeMap<&ObjectKey, Held> {
         let mut held: BTreeMap<&ObjectKey, Held> = BTreeMap::new();
         for (at, reservation) in &self.reserved {
             let bytes = reservation.bytes.values().copied().fold(0, i64::saturating_add);

@@ -1,5 +1,5 @@
 //! Checks a Workflow against the site's limits: in Proposal what its directives ask for at least, in Setup what its Servers
-//! reserve. Every Workflow passes here, whoever created it.
+//! reserve. These checks do not depend on the way in which the Workflow was created.
 
 use api::{ResourceError, directive_breakdown::StorageAllocationSet};
 use directive::{

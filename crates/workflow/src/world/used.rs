@@ -1,4 +1,4 @@
-//! What the other storage of a user and of a project asks for, for the site's limits.
+//! Sums the other storage of a Workflow's user and project, for the site's limits.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ impl World {
         if is_placed || is_checked || !self.site.settings.limits.counts_others() {
             return used;
         }
-        let held = self.site.reservations.held();
+        let held = self.site.reservations.bytes_by_servers();
         let (user, group) = (workflow.spec.user_id, workflow.spec.group_id);
         let mut add = |is_user: bool, is_project: bool, amount: Amount| {
             let sums = [(is_user, &mut used.user), (is_project, &mut used.project)];

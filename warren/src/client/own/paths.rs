@@ -5,7 +5,7 @@ use kube::api::ApiResource;
 use serde_json::{Value, json};
 use workload::user_kinds;
 
-/// What a request asks for.
+/// The answer to a discovery, or the objects that a request names.
 #[derive(Debug, PartialEq)]
 pub(super) enum Target {
     /// Groups or kinds; the answer.
@@ -47,11 +47,11 @@ pub(super) fn target(uri: &Uri) -> Option<Target> {
 fn labels(uri: &Uri) -> String {
     let query = uri.query().unwrap_or_default().split('&');
     let encoded = query.filter_map(|pair| pair.strip_prefix("labelSelector=")).next();
-    decoded(encoded.unwrap_or_default())
+    decode(encoded.unwrap_or_default())
 }
 
 /// Decodes `%XX` and `+` (application/x-www-form-urlencoded).
-fn decoded(text: &str) -> String {
+fn decode(text: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();
     while let [first, tail @ ..] = rest {
