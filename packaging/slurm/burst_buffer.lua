@@ -268,7 +268,7 @@ local function follow_rabbits(avoid)
         if code ~= DONE then return end
     end
     for node in shown:gmatch("%S+") do none[node] = true end
-    local code, nodes = run("timeout " .. AT_ONCE .. " sinfo --noheader --Node --format='%N %f %b' 2>/dev/null")
+    local code, nodes = run("timeout " .. AT_ONCE .. " sinfo --noheader -N --format='%N %f %b' 2>/dev/null")
     if code ~= DONE then return end
     local changes, seen = {}, {}
     for node, available, active in nodes:gmatch("(%S+) (%S+) (%S+)") do

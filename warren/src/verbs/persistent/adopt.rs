@@ -195,7 +195,7 @@ async fn objects(client: &Client, namespace: &str, name: &str) -> Result<Objects
     let kind = GroupVersionKind::gvk(NNF_GROUP, "v1alpha11", NNF_STORAGE);
     let storage = of_kind(ApiResource::from_gvk_with_plural(&kind, "nnfstorages")).await?;
     let uid = storage.as_ref().and_then(|found| found.object.uid());
-    let (mut on_rabbits, mut mounted_on) = (Vec::new(), Vec::new());
+    let (mut on_rabbits, mut mounted_on) = (Vec::new(), BTreeSet::new());
     if let Some(uid) = uid {
         let owned = format!("{}={uid}", label::OWNER_UID);
         on_rabbits.extend(list::<NnfNodeStorage>(client, &owned).await?);

@@ -8,7 +8,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::names::{annotation, finalizer, label};
 use kube::{
@@ -39,7 +39,7 @@ pub(super) struct Objects {
     /// The NnfNodeBlockStorages, NnfNodeStorages and NnfLustreMGTs with the uid of the NnfStorage.
     pub on_rabbits: Vec<Found>,
     /// Nodes with a ClientMount of the storage.
-    pub mounted_on: Vec<String>,
+    pub mounted_on: BTreeSet<String>,
 }
 
 /// A change of the metadata of one object.

@@ -24,7 +24,7 @@ fn shared() -> Objects {
         servers: Some(take("Servers")),
         profile: Some(take("NnfStorageProfile")),
         on_rabbits: vec![take("NnfNodeStorage"), take("NnfNodeBlockStorage")],
-        mounted_on: Vec::new(),
+        mounted_on: BTreeSet::new(),
     }
 }
 
@@ -133,7 +133,7 @@ fn storage_that_is_in_use_or_not_complete_is_refused() {
         refused(&owned),
         AdoptionError::Unfinished("PersistentStorageInstance shared".into())
     );
-    let mounted = |objects: &mut Objects| objects.mounted_on = vec!["c2".into(), "c1".into()];
+    let mounted = |objects: &mut Objects| objects.mounted_on = ["c2".into(), "c1".into()].into();
     assert_eq!(refused(&mounted), AdoptionError::Mounted("c[1-2]".into()));
     let unheld = |objects: &mut Objects| objects.instance.object.metadata.finalizers = None;
     assert!(matches!(refused(&unheld), AdoptionError::Unheld(..)));
