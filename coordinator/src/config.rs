@@ -1,6 +1,7 @@
 //! The configuration of a coordinator, parsed from its command line.
 
 mod command_line;
+mod limits;
 mod workflows;
 
 use std::net::SocketAddr;
@@ -11,6 +12,7 @@ use thiserror::Error;
 use workflow::Settings;
 
 pub use command_line::{CommandLine, Standalone, Task};
+pub use limits::LimitsFileError;
 
 /// The Kubernetes API that the coordinator works on.
 #[derive(Clone, Debug)]
@@ -73,6 +75,8 @@ pub enum InvalidConfig {
         "--socket and another socket option (--api-socket or --workloads-socket) both name {0}: give them different paths"
     )]
     SameSocket(PathBuf),
+    #[error(transparent)]
+    Limits(#[from] LimitsFileError),
 }
 
 impl TryFrom<CommandLine> for Config {
@@ -106,7 +110,7 @@ impl TryFrom<CommandLine> for Config {
             authority,
             operators,
         });
-        let workflows = workflows.settings(matches!(backend, Backend::Standalone(_)));
+        let workflows = workflows.settings(matches!(backend, Backend::Standalone(_)))?;
         Ok(Self {
             backend,
             socket: nodes.socket,

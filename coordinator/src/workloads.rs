@@ -12,6 +12,7 @@ mod deadlines;
 pub(crate) mod job;
 mod list;
 mod lose;
+mod objects;
 mod request;
 mod step;
 mod tolerance;
@@ -20,13 +21,14 @@ mod watch;
 use std::sync::Arc;
 
 use api::WorkflowState;
+use futures::stream;
 use jiff::Timestamp;
 use kube::Client;
 use proto::v1::workloads_server::Workloads;
 use proto::v1::{
     AbortRequest, CapacityRequest, CapacityResponse, CheckRequest, CheckResponse, CreateRequest,
-    JobId, ListRequest, ListResponse, PostRunRequest, SetupRequest, StartRequest, TeardownRequest,
-    Workload, WorkloadRequest,
+    JobId, ListRequest, ListResponse, ObjectsRequest, OwnObject, PostRunRequest, SetupRequest,
+    StartRequest, TeardownRequest, Workload, WorkloadRequest,
 };
 use tokio::sync::watch::Receiver;
 use tonic::{Request, Response, Status};
@@ -43,6 +45,7 @@ use request::{Limit, NAMESPACE};
 use step::{Step, step, was_requested};
 use watch::Watching;
 
+type Listing = stream::Iter<std::vec::IntoIter<Result<OwnObject, Status>>>;
 type Answer = Result<Response<Workload>, Status>;
 
 /// The gRPC service `Workloads`, with the state that all calls share.
@@ -70,6 +73,14 @@ impl WorkloadsService {
         stop: Receiver<bool>,
     ) -> Self {
         Self { client, hub, managers, rules, stop }
+    }
+
+    /// Replaces presets by their arguments, so that a repeated call asks for what the Workflow has. Before the engine has
+    /// read the site's rules it stays as it is, and the engine replaces presets.
+    fn without_presets(&self, directives: Vec<String>) -> Result<Vec<String>, Status> {
+        let Some(rules) = self.rules.get() else { return Ok(directives) };
+        let expanded = rules.expand(&directives);
+        expanded.map_err(|problems| Status::invalid_argument(problems.to_string()))
     }
 
     /// Returns the job that a request names, if the caller may act for the job, and the rest of the request.
@@ -166,6 +177,7 @@ impl Job {
 #[tonic::async_trait]
 impl Workloads for WorkloadsService {
     type WatchStream = Watching;
+    type ObjectsStream = Listing;
 
     async fn check(
         &self,
@@ -196,11 +208,24 @@ impl Workloads for WorkloadsService {
         list::read(&self.client, &caller, &manager).await.map(Response::new)
     }
 
+    async fn objects(
+        &self,
+        request: Request<ObjectsRequest>,
+    ) -> Result<Response<Self::ObjectsStream>, Status> {
+        let caller = Caller::identify(&Peer::identify(&request)?, &self.managers)?;
+        let request = request.into_inner();
+        let sight = caller.sight(request.user_id)?;
+        let found = objects::read(&self.client, &sight, &request).await?;
+        let found: Vec<_> = found.into_iter().map(Ok).collect();
+        Ok(Response::new(stream::iter(found)))
+    }
+
     async fn create(&self, request: Request<CreateRequest>) -> Answer {
         let (job, request) = self.authorized_job(request, |request| request.job.take())?;
         job.caller.check_new(&job.id.manager)?;
         let owner = job.caller.owner(request.user_id, request.group_id)?;
         let directives = request::directives(&request.directives)?;
+        let directives = self.without_presets(directives)?;
         let limit = request::limit(request.patience)?;
         request::tolerance(request.tolerance, &directives)?;
         let manager_and_job = (job.id.manager.as_str(), job.id.job.as_str());

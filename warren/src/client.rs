@@ -1,6 +1,9 @@
 //! Clients of the Kubernetes API and of gRPC services. All connections are made here.
 
+mod own;
+
 use std::collections::HashSet;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -48,7 +51,7 @@ pub(crate) struct CoordinatorArgs {
         value_name = "URL",
         env = "WARREN_COORDINATOR",
         global = true,
-        default_value = "unix:///run/warren/coordinator.sock"
+        default_value = COORDINATOR
     )]
     coordinator: String,
     /// Certificate of the authority that signed an https coordinator's certificate, PEM
@@ -77,6 +80,17 @@ pub(crate) struct CoordinatorArgs {
 }
 
 const API_SOCKET: &str = "/run/warren/api.sock";
+const COORDINATOR: &str = "unix:///run/warren/coordinator.sock";
+/// Socket of the service `Workloads`, for every user of the coordinator's host.
+const WORKLOADS_SOCKET: &str = "/run/warren/workloads.sock";
+/// Scheme of an address of the service `Workloads` in the place of an API.
+const WORKLOADS: &str = "workloads://";
+
+/// Returns whether this user has to use the socket for users: only root and the coordinator's user may use the others.
+fn is_only_user(socket: &str) -> bool {
+    let is_usable = |path: &str| UnixStream::connect(path).is_ok();
+    !nix::unistd::geteuid().is_root() && !is_usable(socket) && is_usable(WORKLOADS_SOCKET)
+}
 
 impl ServerArgs {
     /// Connects to the API. The client prints the API's warnings.
@@ -88,6 +102,10 @@ impl ServerArgs {
     }
 
     async fn connect(&self) -> Result<Client, Failure> {
+        if let Some(path) = self.workloads() {
+            let remedy = "name the coordinator's --workloads-socket, or another API with --server";
+            return Ok(own::client(channel_over_unix(&path, remedy).await?));
+        }
         let unusable = |error: ConnectError| {
             Failure::new(Exit::Usage, "reach the API")
                 .because(&error)
@@ -108,6 +126,16 @@ impl ServerArgs {
             probe(path, remedy).await?;
         }
         connect(&address).await.map_err(unusable)
+    }
+
+    /// Returns the socket of the service `Workloads` if it stands for the API: by name, or because this user may not use
+    /// the API on this host.
+    fn workloads(&self) -> Option<PathBuf> {
+        match (self.server.as_deref(), &self.kubeconfig) {
+            (Some(server), None) => server.strip_prefix(WORKLOADS).map(PathBuf::from),
+            (None, None) => is_only_user(API_SOCKET).then(|| WORKLOADS_SOCKET.into()),
+            _ => None,
+        }
     }
 
     /// Returns the address of an API that is not reached by https.
@@ -171,6 +199,8 @@ impl CoordinatorArgs {
     /// If the address cannot be used, or no coordinator answers.
     pub(crate) async fn channel(&self) -> Result<Channel, Failure> {
         if let Some(path) = self.coordinator.strip_prefix("unix://") {
+            let is_default = self.coordinator == COORDINATOR;
+            let path = if is_default && is_only_user(path) { WORKLOADS_SOCKET } else { path };
             return channel_over_unix(Path::new(path), "start the coordinator with `systemctl start warren-coordinator`, or name another coordinator with --coordinator").await;
         }
         let wrong = |why: &str| {

@@ -1,13 +1,16 @@
 //! Flags of the workflow engine.
 
 use std::{
-    path::{Component, Path},
+    path::{Component, Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
 use clap::{Args, ValueEnum};
 use containers::claim::Holder;
 use workflow::{Containers, Settings};
+
+use super::limits::{self, LimitsFileError};
 
 /// Time after which a node's agent counts as silent where one coordinator serves all nodes.
 const SILENT_AFTER: Duration = Duration::from_secs(60);
@@ -66,6 +69,10 @@ pub(super) struct WorkflowArgs {
     /// [default: 60s when the coordinator serves the API itself, else never]
     #[arg(long, value_name = "TIME", env = "WARREN_SILENT_AFTER", value_parser = humantime::parse_duration, conflicts_with = "claim_containers_as")]
     silent_after: Option<Duration>,
+    /// Who may create persistent storage, how much storage jobs, users and projects may have, and presets, in YAML; read at
+    /// the start [default: no limits]
+    #[arg(long, value_name = "FILE", env = "WARREN_LIMITS")]
+    limits: Option<PathBuf>,
 }
 
 /// How a rabbit names its computes' allocations.
@@ -130,7 +137,14 @@ fn parse_holder(pod: &str) -> Result<Holder, String> {
 
 impl WorkflowArgs {
     /// Returns the settings of the workflow engine; `None` where the engine does not run.
-    pub(super) fn settings(self, is_standalone: bool) -> Option<Settings> {
+    ///
+    /// # Errors
+    /// When the limits file cannot be read.
+    pub(super) fn settings(self, is_standalone: bool) -> Result<Option<Settings>, LimitsFileError> {
+        if !self.workflows.unwrap_or(is_standalone) {
+            return Ok(None);
+        }
+        let limits = self.limits.as_deref().map(limits::read).transpose()?;
         let index_names = match self.index_names {
             IndexNames::Node => workflow::IndexNames::Node,
             IndexNames::Rabbit => workflow::IndexNames::Rabbit,
@@ -155,7 +169,8 @@ impl WorkflowArgs {
             claims_as,
             silent_after: self.silent_after.or(is_standalone.then_some(SILENT_AFTER)),
             directories: self.global.into_iter().map(|(name, path)| (path, name)).collect(),
+            limits: Arc::new(limits.unwrap_or_default()),
         };
-        self.workflows.unwrap_or(is_standalone).then_some(settings)
+        Ok(Some(settings))
     }
 }

@@ -33,6 +33,14 @@ pub(super) enum Caller {
     User { user: u32, group: u32 },
 }
 
+/// Whose objects a caller reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Sight {
+    pub user: u32,
+    /// Workload managers whose Workflows the caller sees; `None` for all.
+    pub only: Option<Vec<String>>,
+}
+
 impl Caller {
     /// Identifies the caller by its socket or its certificate.
     ///
@@ -118,6 +126,29 @@ impl Caller {
                     "argument user_id and group_id: user {own} with group {own_group} may not create a job of user {user} with group {group}; leave both arguments out, or have the administrator name user {own} with the coordinator's --wlm-user"
                 )))
             }
+        }
+    }
+
+    /// Returns whose objects the caller reads: its own by default.
+    ///
+    /// # Errors
+    /// If a user names another user, or an operator names none.
+    pub(super) fn sight(&self, user: Option<u32>) -> Result<Sight, Status> {
+        match self {
+            Self::Manager { own, only, .. } => {
+                let user = user.or(own.map(|(user, _)| user)).ok_or_else(|| {
+                    Status::invalid_argument(
+                        "argument user_id: name the user whose objects you want",
+                    )
+                })?;
+                Ok(Sight { user, only: only.clone() })
+            }
+            Self::User { user: own, .. } if user.is_none_or(|user| user == *own) => {
+                Ok(Sight { user: *own, only: None })
+            }
+            Self::User { user: own, .. } => Err(Status::permission_denied(format!(
+                "argument user_id: user {own} sees their own objects only: leave the argument out, or have the administrator name user {own} with the coordinator's --wlm-user"
+            ))),
         }
     }
 
@@ -214,6 +245,20 @@ mod tests {
             assert_eq!(manager.owner(None, None).unwrap(), (user, user));
             assert_eq!(manager.owner(Some(1001), None).unwrap_err().code(), Code::InvalidArgument);
         }
+    }
+
+    #[test]
+    fn a_user_sees_their_own_objects_and_a_manager_those_of_its_jobs_of_any_user() {
+        let sight =
+            |user, only: Option<&str>| Sight { user, only: only.map(|name| vec![name.to_owned()]) };
+        assert_eq!(local(1001).sight(None).unwrap(), sight(1001, None));
+        assert_eq!(local(1001).sight(Some(1001)).unwrap(), sight(1001, None));
+        assert_eq!(local(1001).sight(Some(0)).unwrap_err().code(), Code::PermissionDenied);
+        assert_eq!(local(0).sight(Some(1001)).unwrap(), sight(1001, None));
+        assert_eq!(local(400).sight(Some(1001)).unwrap(), sight(1001, Some("slurm")));
+        let operator = Peer::Certificate(vec!["ops".to_owned()]);
+        let operator = Caller::identify(&operator, &managers()).unwrap();
+        assert_eq!(operator.sight(None).unwrap_err().code(), Code::InvalidArgument);
     }
 
     #[test]

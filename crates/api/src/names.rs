@@ -57,6 +57,8 @@ pub mod annotation {
     pub const ADOPTED_FROM: &str = "warren.nnf.cray.hpe.com/adopted-from";
     /// On each object of adopted persistent storage: the keys of the labels that the adoption added, with commas.
     pub const ADOPTED_LABELS: &str = "warren.nnf.cray.hpe.com/adopted-labels";
+    /// On a `PersistentStorageInstance`: the gid of the Workflow that created it, whose project it counts for.
+    pub const GROUP_ID: &str = "warren.nnf.cray.hpe.com/group-id";
     /// On a `NodeContainers`: time of the last request for the logs of its containers, also of those that still run
     /// (RFC 3339).
     pub const LOGS_ASKED: &str = "warren.nnf.cray.hpe.com/logs-asked";

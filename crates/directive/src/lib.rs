@@ -7,6 +7,7 @@
 //!
 //! # Path of data
 //! ```text
+//! lines ─ Presets::expand ─► lines
 //! line ─ Directive::from_str ─► Directive ─ Ruleset::check ─► Vec<Directive> ─ Ruleset::drivers ─► Vec<Driver>
 //!                                             │
 //!                                             └─ Command::try_from ─► Command ─ check::workflow(&Known) ─► admitted or Problems
@@ -36,6 +37,7 @@ pub mod idset;
 pub mod job_id;
 pub mod location;
 pub mod placement;
+mod preset;
 mod problem;
 pub mod profile;
 mod rules;
@@ -46,6 +48,7 @@ pub use command::{
     Persistentdw, StorageArgument, Variable,
 };
 pub use directive::{Argument, Directive, SyntaxError, SyntaxFault, split};
+pub use preset::{PresetError, PresetFault, Presets};
 pub use problem::{Fault, Problem, Problems};
 pub use rules::{Driver, Rule, RuleDef, RuleFault, Ruleset, SHIPPED_NAME, shipped};
 pub use script::{Script, Unread, read_script};

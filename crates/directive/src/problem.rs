@@ -9,6 +9,7 @@ use crate::breakdown::BreakdownFault;
 use crate::check::MeaningFault;
 use crate::command::CommandFault;
 use crate::directive::SyntaxError;
+use crate::preset::PresetFault;
 use crate::rules::RuleFault;
 
 /// One problem of one directive.
@@ -32,6 +33,9 @@ pub enum Fault {
     /// The directive breaks a rule of the site.
     #[error(transparent)]
     Rule(#[from] RuleFault),
+    /// The directive names a preset that the site lacks, or repeats an argument of its preset.
+    #[error(transparent)]
+    Preset(#[from] PresetFault),
     /// An argument is missing, invalid or superfluous.
     #[error(transparent)]
     Command(#[from] CommandFault),

@@ -4,10 +4,12 @@ mod matching;
 mod shipped;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use thiserror::Error;
 
 use crate::directive::Directive;
+use crate::preset::Presets;
 use crate::problem::{ProblemList, Problems};
 use matching::Compiled;
 pub use shipped::{SHIPPED_NAME, shipped};
@@ -113,10 +115,11 @@ pub struct Driver {
     pub state: String,
 }
 
-/// All rules of a site.
+/// All rules of a site, and its presets.
 #[derive(Debug, Default)]
 pub struct Ruleset {
     rules: Vec<(Rule, Result<Compiled, RuleFault>)>,
+    presets: Arc<Presets>,
 }
 
 impl Ruleset {
@@ -127,7 +130,21 @@ impl Ruleset {
             let compiled = Compiled::new(&rule);
             (rule, compiled)
         });
-        Self { rules: rules.collect() }
+        Self { rules: rules.collect(), presets: Arc::default() }
+    }
+
+    /// Sets the site's presets.
+    #[must_use]
+    pub fn with_presets(self, presets: Arc<Presets>) -> Self {
+        Self { presets, ..self }
+    }
+
+    /// Replaces the presets in directives by their arguments.
+    ///
+    /// # Errors
+    /// All faults of presets.
+    pub fn expand(&self, lines: &[String]) -> Result<Vec<String>, Problems> {
+        self.presets.expand(lines)
     }
 
     /// Returns the faults of the rules themselves.

@@ -12,7 +12,7 @@ use directive::{Ruleset, breakdown::is_label_value, check};
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     names::{LONGEST_LABEL, job_id},
@@ -38,7 +38,7 @@ impl Rules {
     }
 }
 
-/// Returns the new Workflow with its first status, which workload managers read in the API's answer to the creation.
+/// Returns the new Workflow with its first status and without presets, which workload managers read in the API's answer to the creation.
 /// `None` for an object that [`admit`] or its schema refuses. A `status.state` or `status.ready` that the client set is
 /// kept, so that [`admit`] refuses the object.
 #[must_use]
@@ -53,6 +53,7 @@ pub fn complete(new: &Value, rules: Option<&Ruleset>, now: Timestamp) -> Option<
     status.ready = sent.ready;
     status.state = sent.state.or(status.state);
     let mut completed = new.clone();
+    completed["spec"]["dwDirectives"] = json!(workflow.spec.directives);
     completed["status"] = serde_json::to_value(status).ok()?;
     Some(completed)
 }
@@ -65,7 +66,7 @@ pub fn complete(new: &Value, rules: Option<&Ruleset>, now: Timestamp) -> Option<
 pub fn admit(old: Option<&Value>, new: &Value, rules: Option<&Ruleset>) -> Result<(), String> {
     match (old.map(Workflow::deserialize), Workflow::deserialize(new)) {
         (None, Ok(new)) => check_created(&new, rules),
-        (Some(Ok(old)), Ok(new)) => check_updated(&old, &new),
+        (Some(Ok(old)), Ok(new)) => check_updated(&old, &new, rules),
         // A stored Workflow that cannot be read may be changed, so that its content can be corrected or its
         // finalizers removed.
         (Some(Err(_)), _) => Ok(()),
@@ -127,8 +128,8 @@ fn check_created(new: &Workflow, rules: Option<&Ruleset>) -> Result<(), String> 
     checked.map(drop).map_err(|problems| problems.to_string())
 }
 
-fn check_updated(old: &Workflow, new: &Workflow) -> Result<(), String> {
-    check_unchanged(old, new)?;
+fn check_updated(old: &Workflow, new: &Workflow, rules: Option<&Ruleset>) -> Result<(), String> {
+    check_unchanged(old, new, rules)?;
     // A `hurry` that is stored already is not checked again: the check would also refuse a later change, such as the
     // removal of a finalizer.
     if new.spec.hurry && !old.spec.hurry && new.spec.desired_state != WorkflowState::Teardown {
@@ -142,15 +143,19 @@ fn check_updated(old: &Workflow, new: &Workflow) -> Result<(), String> {
     check_drivers(&before, &after)
 }
 
-/// Checks that the fields that describe the job are unchanged.
-fn check_unchanged(old: &Workflow, new: &Workflow) -> Result<(), String> {
+/// Checks that the fields that describe the job are unchanged. On a cluster the engine expands presets after the creation.
+fn check_unchanged(old: &Workflow, new: &Workflow, rules: Option<&Ruleset>) -> Result<(), String> {
     let (old, new) = (&old.spec, &new.spec);
+    let is_expanded = || {
+        let expanded = rules.and_then(|rules| rules.expand(&old.directives).ok());
+        expanded.is_some_and(|lines| lines == new.directives)
+    };
     let fields = [
         ("wlmID", old.wlm_id == new.wlm_id),
         ("jobID", old.job_id == new.job_id),
         ("userID", old.user_id == new.user_id),
         ("groupID", old.group_id == new.group_id),
-        ("dwDirectives", old.directives == new.directives),
+        ("dwDirectives", old.directives == new.directives || is_expanded()),
     ];
     match fields.into_iter().find(|(_, is_same)| !is_same) {
         Some((field, _)) => Err(format!("spec.{field} is immutable: create another workflow")),

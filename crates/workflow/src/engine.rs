@@ -215,7 +215,8 @@ impl Engine {
 
     fn plan_and_start(&mut self, key: Key) {
         let Plan { changes, replan_soon, replan_at, .. } = self.plan(&key);
-        let places = changes.iter().any(takes_turn);
+        let is_limited = self.world.site.settings.limits.counts_others();
+        let places = changes.iter().any(|change| takes_turn(change, is_limited));
         if places && self.placing.as_ref().is_some_and(|other| *other != key) {
             self.after_placing.insert(key.clone());
             self.queue.finished(&key, Retry::OnChange, Instant::now());
@@ -335,12 +336,17 @@ fn new_block(change: &Change) -> Option<(ObjectKey, ObjectKey)> {
     Some((at, (owner.namespace.to_owned(), owner.name.to_owned())))
 }
 
-/// Returns true if a change places allocations, takes ports, or gives a file system its name. The engine makes such
-/// changes for one key at a time ([`Engine::placing`]).
-fn takes_turn(change: &Change) -> bool {
+/// Returns true if a change places allocations, takes ports, or gives a file system its name; and where users and projects
+/// have limits (`is_limited`), if it admits a request. The engine makes such changes for one key at a time
+/// ([`Engine::placing`]).
+fn takes_turn(change: &Change, is_limited: bool) -> bool {
     let bare = change.inner();
     if let Change::Create(target, _) = bare {
-        return target.resource.kind == "NnfLustreMGT";
+        return match target.resource.kind.as_str() {
+            "NnfLustreMGT" => true,
+            "PersistentStorageInstance" | "DirectiveBreakdown" => is_limited,
+            _ => false,
+        };
     }
     let (Change::Patch(target, patch) | Change::Status(target, patch)) = bare else {
         return false;

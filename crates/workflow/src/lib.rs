@@ -76,6 +76,7 @@ pub mod claims;
 mod engine;
 pub mod execute;
 pub mod external_mgt;
+pub mod limits;
 pub mod metrics;
 pub mod names;
 pub mod notes;

@@ -9,6 +9,7 @@ pub mod container;
 pub mod copies;
 pub mod global_lustre;
 pub mod jobdw;
+pub mod limits;
 pub mod lustre;
 pub mod mounts;
 pub mod persistent;
@@ -237,6 +238,7 @@ fn advance_all(view: &View<'_>, state: &WorkflowState, now: Timestamp) -> Vec<Pr
     let problems = if is_proposal { problems(view) } else { Vec::new() };
     // Admission refuses a Workflow with texts that are no valid label values. In a cluster without the webhook,
     // Proposal reports this fault.
+    let limited = is_proposal.then(|| limits::proposal_refusal(view)).flatten();
     let unnamable = is_proposal.then(|| admit::check_names(&view.workflow).err()).flatten();
     let containers = container::Containers { now };
     let drivers: [&dyn Driver; 4] =
@@ -250,7 +252,10 @@ fn advance_all(view: &View<'_>, state: &WorkflowState, now: Timestamp) -> Vec<Pr
         let problem = problems.iter().find(|(at, _)| *at == index).map(|(_, why)| why.clone());
         let unsupported = proposed.and_then(check::unsupported);
         let unsupported = unsupported.map(|fault| fault.to_string());
-        if let Some(why) = unsupported.or_else(|| unnamable.clone()).or(problem) {
+        let is_limited = command.as_ref().is_some_and(limits::makes_storage);
+        let limited = limited.clone().filter(|_| is_limited);
+        let refusals = [unsupported, unnamable.clone(), problem, limited];
+        if let Some(why) = refusals.into_iter().flatten().next() {
             return Progress::failed(user_error(why));
         }
         let Some(command) = command else {
@@ -347,10 +352,11 @@ fn persistent_command(directive: &DirectiveView, line: &str) -> Option<Command> 
 /// Returns the faults of a workflow's directives, each with the directive's index.
 fn problems(view: &View<'_>) -> Vec<(usize, String)> {
     let lines = &view.workflow.spec.directives;
-    let checked =
-        view.site.rules.check(lines).and_then(|directives| {
-            check::workflow(lines, &directives, &proposal::known_names(view))
-        });
+    let rules = &view.site.rules;
+    let checked = rules
+        .expand(lines)
+        .and_then(|_| rules.check(lines))
+        .and_then(|directives| check::workflow(lines, &directives, &proposal::known_names(view)));
     let faults = checked.err().map(|problems| problems.0).unwrap_or_default();
     faults.into_iter().map(|problem| (problem.index, problem.fault.to_string())).collect()
 }

@@ -12,6 +12,7 @@ mod persistent;
 mod site_kinds;
 mod system_storage;
 mod unreadable;
+mod used;
 mod workflow_kinds;
 
 use std::{

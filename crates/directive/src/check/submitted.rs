@@ -7,12 +7,13 @@ use crate::location::Location;
 use crate::problem::{ProblemList, Problems};
 use crate::rules::Ruleset;
 
-/// Checks that the directives of a workflow obey the site's rules, do not contradict each other, and ask only for
+/// Expands presets, and checks that the directives of a workflow obey the site's rules, do not contradict each other, and ask only for
 /// features that Warren has.
 ///
 /// # Errors
 /// All problems of all directives.
 pub fn submitted(lines: &[String], rules: &Ruleset) -> Result<Vec<Command>, Problems> {
+    let lines = &rules.expand(lines)?;
     let directives = rules.check(lines)?;
     let mut problems = ProblemList::new(lines);
     let commands = read_and_compare(&directives, &mut problems);

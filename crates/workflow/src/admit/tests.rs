@@ -166,3 +166,25 @@ fn a_job_id_of_64_bits_is_kept_exactly() {
     assert_refused(Some(&old), &new, None, "spec.jobID is immutable");
     assert_eq!(admit(Some(&old), &old, None), Ok(()));
 }
+
+#[test]
+fn presets_are_expanded_at_the_creation_and_only_the_expansion_may_replace_them() {
+    let limits = crate::limits::parse("presets: {small: type=xfs capacity=1GiB}", "/l", &|_| None);
+    let rules = Ruleset::new(directive::shipped()).with_presets(limits.unwrap().presets);
+    let with = |line: &str| edited(&new_workflow(), &json!({"spec": {"dwDirectives": [line]}}));
+    let (short, full) = (
+        with("#DW jobdw preset=small name=scratch"),
+        with("#DW jobdw type=xfs capacity=1GiB name=scratch"),
+    );
+    let completed = complete(&short, Some(&rules), Timestamp::now()).unwrap();
+    assert_eq!(completed["spec"], full["spec"]);
+    assert_eq!(admit(None, &completed, Some(&rules)), Ok(()));
+    // A cluster's webhook cannot complete: the engine expands the stored Workflow.
+    assert_eq!(admit(None, &short, Some(&rules)), Ok(()));
+    assert_eq!(admit(Some(&short), &full, Some(&rules)), Ok(()));
+    assert_refused(Some(&full), &short, Some(&rules), "spec.dwDirectives is immutable");
+    let other = with("#DW jobdw type=xfs capacity=2GiB name=scratch");
+    assert_refused(Some(&short), &other, Some(&rules), "spec.dwDirectives is immutable");
+    let unknown = with("#DW jobdw preset=big name=scratch");
+    assert_refused(None, &unknown, Some(&rules), "write one of small");
+}

@@ -71,11 +71,11 @@ fn changes_that_give_fs_names_are_made_one_at_a_time() {
     let mut named = before.clone();
     named.status = Some(api::NnfLustreMgtStatus::default());
     named.status.as_mut().unwrap().fs_name_next = "aaaaaaab".to_owned();
-    assert!(takes_turn(&Change::create(&before)));
-    assert!(takes_turn(&changed("claimList", json!([reference]))));
-    assert!(takes_turn(&Change::status(&before, &named).unwrap()));
+    assert!(takes_turn(&Change::create(&before), false));
+    assert!(takes_turn(&changed("claimList", json!([reference])), false));
+    assert!(takes_turn(&Change::status(&before, &named).unwrap(), false));
     let commands = json!([{"reference": reference, "commands": ["true"]}]);
-    assert!(!takes_turn(&changed("commandList", commands)));
+    assert!(!takes_turn(&changed("commandList", commands), true));
 }
 
 #[tokio::test]

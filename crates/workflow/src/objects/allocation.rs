@@ -41,6 +41,14 @@ pub fn bytes_of(set: &ServersAllocationSet) -> i64 {
     if is_lustre(&set.label) { set.allocation_size.max(least) } else { set.allocation_size }
 }
 
+/// Returns the bytes of all allocations that a Servers asks for.
+pub fn total_bytes(servers: &Servers) -> i64 {
+    let sets = servers.spec.allocation_sets.iter();
+    let parts = sets.flat_map(|set| set.storage.iter().map(move |part| (set, part)));
+    let bytes = parts.map(|(set, part)| bytes_of(set).saturating_mul(part.allocation_count));
+    bytes.fold(0, i64::saturating_add)
+}
+
 /// Returns the rabbit on which a Servers places the management server of its Lustre.
 pub fn mgs_rabbit(servers: &Servers) -> Option<&str> {
     let mut sets = servers.spec.allocation_sets.iter();

@@ -55,7 +55,50 @@ pub struct Space {
     pub free: i64,
 }
 
+/// Bytes of one Servers on all rabbits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    reserved: i64,
+    allocated: i64,
+    /// True if block storage of the Servers exists, or its creation was sent to the API.
+    pub is_made: bool,
+}
+
+impl Held {
+    /// Returns the bytes that count as used: the larger of reservation and allocation.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        u64::try_from(self.reserved.max(self.allocated)).unwrap_or_default()
+    }
+
+    /// Returns the used bytes, and whether storage is made.
+    #[must_use]
+    pub fn bytes_and_made(&self) -> (u64, bool) {
+        (self.bytes(), self.is_made)
+    }
+}
+
 impl Reservations {
+    /// Returns the bytes of each Servers that has some, by key of the Servers.
+    #[must_use]
+    pub fn held(&self) -> BTreeMap<&ObjectKey, Held> {
+        let mut held: BTreeMap<&ObjectKey, Held> = BTreeMap::new();
+        for (at, reservation) in &self.reserved {
+            let bytes = reservation.bytes.values().copied().fold(0, i64::saturating_add);
+            held.entry(at).or_default().reserved = bytes;
+        }
+        for (owner, bytes) in self.allocated.values().flat_map(BTreeMap::values) {
+            let Some(owner) = owner else { continue };
+            let held = held.entry(owner).or_default();
+            held.allocated = held.allocated.saturating_add(*bytes);
+            held.is_made = true;
+        }
+        for owner in self.in_flight.values() {
+            held.entry(owner).or_default().is_made = true;
+        }
+        held
+    }
+
     /// Sets the reservation of a Servers; `None` removes it.
     pub fn reserve(&mut self, place: &ObjectKey, servers: Option<&Servers>) {
         let mut bytes: BTreeMap<String, i64> = BTreeMap::new();

@@ -23,6 +23,7 @@ use kube::ResourceExt;
 
 use crate::{
     claims::Claims,
+    limits::Limits,
     names::fs_name_holder,
     objects::{
         instance::is_target,
@@ -52,6 +53,8 @@ pub struct Settings {
     /// Time after the end of its session from which a node's agent counts as silent; `None` where nodes may have sessions
     /// with other coordinators, so that no agent counts as silent.
     pub silent_after: Option<Duration>,
+    /// Limits and presets of the site.
+    pub limits: Arc<Limits>,
 }
 
 impl Default for Settings {
@@ -64,6 +67,7 @@ impl Default for Settings {
             has_nodes: false,
             claims_as: None,
             silent_after: None,
+            limits: Arc::default(),
         }
     }
 }

@@ -21,6 +21,7 @@ use kube::ResourceExt;
 
 use crate::{
     execute::Refusal,
+    limits::Used,
     objects::{instance::NamedStorage, site::Site},
 };
 
@@ -41,6 +42,8 @@ pub struct View<'a> {
     pub now: Timestamp,
     /// Changes that the API refused in two plans in a row, and why.
     pub refused: Vec<Refusal>,
+    /// Other storage of the workflow's user and project, for the site's limits.
+    pub used: Used,
 }
 
 /// The objects of one directive.

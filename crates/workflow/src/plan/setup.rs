@@ -10,7 +10,7 @@ use crate::{
         view::View,
     },
     plan::{
-        checks, lustre, place, proposal,
+        checks, limits, lustre, place, proposal,
         storage::{self, StorageMaker, deleted_storage_error, servers_status},
     },
     profile::local_profile,
@@ -38,7 +38,7 @@ pub fn set_up_proposed_storage(view: &View<'_>, index: usize, jobdw: &Jobdw) -> 
         return Progress::wait("its Servers, pinned profile and DirectiveBreakdown");
     };
     if directive.storage.blocks.is_empty()
-        && let Err(error) = checks::space_of_all(view)
+        && let Err(error) = limits::check_placed(view).and_then(|()| checks::space_of_all(view))
     {
         return Progress::failed(error);
     }

@@ -11,6 +11,7 @@ mod containers;
 mod copies;
 mod describe;
 mod ends;
+mod limits;
 mod lustre;
 mod mpi;
 mod mpi_copies;

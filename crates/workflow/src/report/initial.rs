@@ -25,11 +25,16 @@ pub fn begin_workflow(view: &View<'_>, now: Timestamp) -> Option<Change> {
 }
 
 /// Begins the desired state and writes the fields that workload managers read: the reference to Computes, two
-/// variables, and the entries in `status.drivers`. Without rules the drivers are unknown. A directive that fits no
+/// variables, and the entries in `status.drivers`. Expands presets, so that the directives keep their meaning when the
+/// site changes a preset; a faulty one stays, and Proposal reports it. Without rules the drivers are unknown. A directive that fits no
 /// rule still gets an entry for Proposal, which reports the fault of the directive.
 pub fn begin_status(workflow: &mut Workflow, rules: Option<&Ruleset>, now: Timestamp) {
     let (name, namespace) = (workflow.name_any(), workflow.namespace().unwrap_or_default());
     let state = workflow.spec.desired_state.clone();
+    let expanded = rules.and_then(|rules| rules.expand(&workflow.spec.directives).ok());
+    if let Some(lines) = expanded {
+        workflow.spec.directives = lines;
+    }
     let status = workflow.status.get_or_insert_default();
     // The API server chooses a generated name after admission.
     if !name.is_empty() {

@@ -13,6 +13,7 @@ use kube::ResourceExt;
 
 use super::{Key, Wake, World, groups::label_of, object_key, persistent, workflow_of};
 use crate::{
+    limits::Used,
     names::{directive_object_name, is_ours, persistent_key, system_storage_key},
     objects::view::{DirectiveView, Group, View},
 };
@@ -68,6 +69,7 @@ impl World {
         mut known: Option<(&persistent::Known<'_>, persistent::Mounts)>,
     ) -> Option<View<'_>> {
         let workflow = self.workflows.get(namespace, name)?.clone();
+        let is_of_instance = known.is_some();
         let uid = workflow.uid().unwrap_or_default();
         let mut groups = self.groups(at);
         let directive = |index: usize| {
@@ -99,6 +101,7 @@ impl World {
             leftovers: groups.into_values().collect(),
             orphans: self.orphans(at, &uid),
             refused: self.refused_again(&Key::Workflow(at.clone())),
+            used: if is_of_instance { Used::default() } else { self.used_by_others(&workflow) },
             workflow,
         })
     }

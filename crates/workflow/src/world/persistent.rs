@@ -81,7 +81,10 @@ impl World {
 
     /// Returns the objects of a PersistentStorageInstance, and the objects that earlier instances of
     /// its name left behind.
-    fn storage_of_instance(&self, object: &PersistentStorageInstance) -> (Group, Vec<Group>) {
+    pub(super) fn storage_of_instance(
+        &self,
+        object: &PersistentStorageInstance,
+    ) -> (Group, Vec<Group>) {
         let (namespace, name) = object_key(object);
         let mut groups = self.instance_groups(&(namespace.clone(), name.clone()));
         let own_name = instance_object_name(&name);

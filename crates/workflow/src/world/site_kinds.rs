@@ -175,7 +175,9 @@ impl WatchedKind for DWDirectiveRule {
     }
 
     fn on_change(world: &mut World, _: &Change<Self>) -> Vec<Wake> {
-        world.site.rules = Arc::new(ruleset(world.rules.iter().map(|rule| &**rule)));
+        let presets = world.site.settings.limits.presets.clone();
+        let rules = ruleset(world.rules.iter().map(|rule| &**rule)).with_presets(presets);
+        world.site.rules = Arc::new(rules);
         vec![Wake::Waiting]
     }
 }

@@ -6,7 +6,7 @@ use api::{
     DirectiveBreakdownStatus, NnfStorageProfile, PersistentStorageInstance,
     PersistentStorageInstanceSpec, RabbitLabels,
     directive_breakdown::StorageLifetime,
-    names::{finalizer, label},
+    names::{annotation, finalizer, label},
     persistent_storage_instance::PersistentStorageState,
 };
 use directive::{
@@ -77,6 +77,8 @@ fn new_instance(
         },
     );
     object.metadata = owned_metadata(&view.workflow, &create.name);
+    let group = (annotation::GROUP_ID.to_owned(), view.workflow.spec.group_id.to_string());
+    object.annotations_mut().extend([group]);
     object.metadata.finalizers = Some(vec![finalizer::PERSISTENT_STORAGE.to_owned()]);
     object
 }

@@ -12,6 +12,7 @@ use k8s_openapi::{apimachinery::pkg::apis::meta::v1::ObjectMeta, jiff::Timestamp
 use kube::ResourceExt;
 
 use crate::{
+    limits::Used,
     names::system_storage_metadata,
     objects::{
         system_storage::SystemStorageView,
@@ -57,6 +58,7 @@ impl<'a> Presented<'a> {
             orphans: Orphans::default(),
             now,
             refused: storage.refused.clone(),
+            used: Used::default(),
         };
         Self { view, jobdw, metadata }
     }

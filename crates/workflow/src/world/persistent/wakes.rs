@@ -130,8 +130,10 @@ impl WatchedKind for PersistentStorageInstance {
         let at = object_key(&**object);
         set_or_remove(&mut world.site.persistent, at.clone(), change.new.clone());
         let mut wakes = world.wake_by_change(&at, change);
-        // A Lustre that found no usable management target in a pool may find one now.
-        if [&change.old, &change.new].into_iter().flatten().any(|object| is_target(object)) {
+        // A Lustre that found no usable management target in a pool may find one now, and a user whom the site allows no
+        // more persistent storage has one less.
+        let both = [&change.old, &change.new];
+        if change.new.is_none() || both.into_iter().flatten().any(|object| is_target(object)) {
             wakes.push(Wake::Failing);
         }
         wakes

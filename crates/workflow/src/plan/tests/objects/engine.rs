@@ -6,7 +6,7 @@ use std::{
 };
 
 use controller::{Event, Item, Trouble, Unreadable};
-use directive::Ruleset;
+use directive::{Presets, Ruleset};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -86,7 +86,12 @@ impl Objects {
         let settings =
             Settings { silent_after: Some(Duration::from_secs(60)), ..self.settings.clone() };
         let mut world = World::new(settings);
-        world.site.rules = shipped_rules();
+        let presets = &self.settings.limits.presets;
+        world.site.rules = if **presets == Presets::default() {
+            shipped_rules()
+        } else {
+            Arc::new(ruleset([&shipped::rules()]).with_presets(presets.clone()))
+        };
         self.settings.kinds(&mut Lists { site: self, world: &mut world });
         let time = |second| Timestamp::from_second(1_800_000_000 + second).unwrap();
         world.site.sessions.begin(time(0));
