@@ -258,8 +258,8 @@ local function with_feature(list, is_wanted)
 end
 
 -- Makes the feature inactive on the nodes of the host list `avoid`, and active on all other nodes of which slurm.conf says
--- that they have it. Jobs with directives ask for the feature, so they do not get nodes whose rabbit gives no storage;
--- other jobs do.
+-- that they have it. Jobs that make storage ask for the feature, so they do not get nodes whose rabbit gives none. Other
+-- jobs do, also those that use or destroy persistent storage there.
 local function follow_rabbits(avoid)
     local none, shown = {}, ""
     if avoid ~= "" then

@@ -92,7 +92,7 @@ pub(crate) enum Verb {
     Wait(Wait),
     /// Call this node's agent: mounts of a job, plan, state
     Node(Node),
-    /// Show what this node's agent would do for objects, and destroy
+    /// Show what this node's agent would do or destroy for objects
     ///
     /// The agent plans, and changes nothing. A rabbit's agent plans for NnfNodeBlockStorages, NnfNodeStorages,
     /// ClientMounts and NodeContainers, a compute's agent for ClientMounts.
