@@ -18,6 +18,7 @@ use tokio::net::{TcpListener, UnixListener};
 
 use crate::admission::{Change, Workflows, admit, admit_deletion, complete};
 use crate::config::{Standalone, Tls};
+use crate::files;
 use nodes::{ForRabbits, NodeApiError};
 
 /// User name of the coordinator itself in the embedded API.
@@ -169,12 +170,14 @@ impl Embedded {
         let for_rabbits = api.clone();
         let to_rabbits = async move {
             let Some(ForRabbits { listener, config }) = rabbits else { return };
-            let (identify, rights) = (nodes::identify, nodes::rights());
-            mutual_tls(listener, for_rabbits, config, identify, rights, stop_rabbits).await;
+            let (limits, rights) = (files::tcp_connections(), nodes::rights(for_rabbits.clone()));
+            let tls = (config, limits);
+            mutual_tls(listener, for_rabbits, tls, nodes::identify, rights, stop_rabbits).await;
         };
         let over_tls = async move {
             let to_administrators = tls(tcp, api.clone(), &credentials, stop_tls);
-            let (result, ()) = tokio::join!(to_administrators, to_rabbits);
+            let to_rabbits = async { Ok(to_rabbits.await) };
+            let result = tokio::try_join!(to_administrators, to_rabbits).map(drop);
             api.close();
             result
         };

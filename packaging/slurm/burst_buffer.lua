@@ -258,8 +258,8 @@ local function with_feature(list, is_wanted)
 end
 
 -- Makes the feature inactive on the nodes of the host list `avoid`, and active on all other nodes of which slurm.conf says
--- that they have it. Jobs with directives ask for the feature, so they do not get nodes whose rabbit gives no storage;
--- other jobs do.
+-- that they have it. Jobs that make storage ask for the feature, so they do not get nodes whose rabbit gives none. Other
+-- jobs do, also those that use or destroy persistent storage there.
 local function follow_rabbits(avoid)
     local none, shown = {}, ""
     if avoid ~= "" then
@@ -268,7 +268,7 @@ local function follow_rabbits(avoid)
         if code ~= DONE then return end
     end
     for node in shown:gmatch("%S+") do none[node] = true end
-    local code, nodes = run("timeout " .. AT_ONCE .. " sinfo --noheader --Node --format='%N %f %b' 2>/dev/null")
+    local code, nodes = run("timeout " .. AT_ONCE .. " sinfo --noheader -N --format='%N %f %b' 2>/dev/null")
     if code ~= DONE then return end
     local changes, seen = {}, {}
     for node, available, active in nodes:gmatch("(%S+) (%S+) (%S+)") do

@@ -1,7 +1,7 @@
 --[[
 job_submit.lua: reserves the capacity of a job's #DW directives in Slurm's pool, so that a job waits while the pool
 lacks the capacity. Slurm refuses a directive with `capacity=` and without `pool=`, so this script adds the pool. With
-WARREN_FEATURE in /etc/warren/slurm, a job with directives asks for that feature, which burst_buffer.lua takes from nodes
+WARREN_FEATURE in /etc/warren/slurm, a job that makes storage asks for that feature, which burst_buffer.lua takes from nodes
 whose rabbit gives no storage. The script prints for the user which #DW lines are not read.
 
 A site with a job_submit.lua of its own calls this script from its own:
@@ -15,7 +15,7 @@ A site with a job_submit.lua of its own calls this script from its own:
 
 local POOL = "rabbit" -- WARREN_POOL of burst_buffer.lua
 
--- Returns the feature that jobs with directives ask for; nil if the site uses none. Slurm reads this script once.
+-- Returns the feature that jobs that make storage ask for; nil if the site uses none. Slurm reads this script once.
 local function configured_feature()
     local file = io.open(os.getenv("WARREN_SLURM_FILE") or "/etc/warren/slurm")
     if not file then return nil end
@@ -66,7 +66,7 @@ end
 local function rewritten(text, nodes)
     local lines, directive, has_capacity = {}, nil, false
     local in_comments, last = true, nil
-    local number, taken, unread = 0, 0, {}
+    local number, taken, unread, makes_storage = 0, 0, {}, false
     for line, ending in text:gmatch("([^\n]*)(\n?)") do
         if line == "" and ending == "" then break end
         number = number + 1
@@ -74,6 +74,7 @@ local function rewritten(text, nodes)
         if in_comments and (line:match("^#DW%s") or line == "#DW") then
             directive = directive and directive .. "\n" .. line or line
             if line:sub(-1) ~= "\\" then
+                makes_storage = makes_storage or directive:match("^#DW%s+jobdw%s") or directive:match("^#DW%s+create_persistent%s")
                 has_capacity = has_capacity or directive:find("capacity=", 1, true) ~= nil
                 line, directive = with_reservation(directive, nodes), nil
                 table.insert(lines, line)
@@ -95,7 +96,7 @@ local function rewritten(text, nodes)
     if last and not has_capacity then
         lines[last] = lines[last] .. "\n#DW pool=" .. POOL .. " capacity=1"
     end
-    return table.concat(lines, "\n") .. (text:sub(-1) == "\n" and "\n" or ""), taken > 0
+    return table.concat(lines, "\n") .. (text:sub(-1) == "\n" and "\n" or ""), makes_storage
 end
 
 -- Adds the feature to those that the job asks for. An expression with alternatives or counts stays as it is.

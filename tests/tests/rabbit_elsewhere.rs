@@ -4,13 +4,13 @@
 use std::{fs, path::Path};
 
 use anyhow::{Context, ensure};
-use control_plane::{Authority, Certified, free_port};
+use control_plane::free_port;
 use serde_json::Value;
 use tests::{
     cluster::PATIENCE,
     fixture::Fixture,
     gate,
-    program::{plant, until},
+    program::{binary, command, plant, until},
     server::Server,
     workflow::{AFTER_PROPOSAL, Flow},
 };
@@ -20,13 +20,16 @@ const RABBIT: &str = "rabbit-1";
 /// The certificates of a site, in a directory.
 struct Site<'a> {
     directory: &'a Path,
-    authority: Authority,
 }
 
 impl Site<'_> {
-    fn write(&self, name: &str, certified: &Certified) -> anyhow::Result<()> {
-        for (ending, text) in [("crt", &certified.certificate), ("key", &certified.key)] {
-            fs::write(self.directory.join(format!("{name}.{ending}")), text).context("write")?;
+    /// Creates the certificates of hosts with `warren ca`.
+    fn certify(&self, hosts: &[&str]) -> anyhow::Result<()> {
+        for words in [&["init"][..], &[&["issue"], hosts].concat()] {
+            let mut warren = command(binary("warren")?);
+            warren.arg("ca").args(words).arg("--directory").arg(self.directory);
+            let output = warren.output().context("run warren ca")?;
+            ensure!(output.status.success(), "warren ca {words:?}: {output:?}");
         }
         Ok(())
     }
@@ -74,12 +77,10 @@ fn a_rabbit_with_nothing_but_its_certificate_serves_jobs_and_reads_nothing_of_ot
     }
     let mut fixture = Fixture::with_engine_on(Server::Embedded, 2)?;
     let certificates = tempfile::tempdir()?;
-    let site = Site { directory: certificates.path(), authority: Authority::new("site")? };
-    fs::write(site.path("ca.crt"), site.authority.certificate())?;
-    site.write("centre", &site.authority.server()?)?;
+    let site = Site { directory: certificates.path() };
+    site.certify(&["localhost", RABBIT, "compute-[1-2]"])?;
     let (coordinator, api) = (free_port()?, free_port()?);
     for node in [RABBIT, "compute-1", "compute-2"] {
-        site.write(node, &site.authority.client(node, None)?)?;
         site.starter(node, coordinator, api)?;
     }
     let cluster = &mut fixture.run.cluster;
@@ -90,8 +91,8 @@ fn a_rabbit_with_nothing_but_its_certificate_serves_jobs_and_reads_nothing_of_ot
     cluster.start_coordinator_with(&[
         ("WARREN_COORDINATOR_LISTEN", &at(coordinator)),
         ("WARREN_API_LISTEN_RABBITS", &at(api)),
-        ("WARREN_CERTIFICATE", &site.path("centre.crt")),
-        ("WARREN_KEY", &site.path("centre.key")),
+        ("WARREN_CERTIFICATE", &site.path("localhost.crt")),
+        ("WARREN_KEY", &site.path("localhost.key")),
         ("WARREN_CA", &site.path("ca.crt")),
     ])?;
     for node in [RABBIT, "compute-1", "compute-2"] {

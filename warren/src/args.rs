@@ -1,5 +1,6 @@
 //! The command line. Its help texts are documentation: they name the purpose of each verb, units and defaults.
 
+pub(crate) mod ca;
 pub(crate) mod flux;
 pub(crate) mod rabbits;
 pub(crate) mod workflow;
@@ -24,7 +25,6 @@ use cli::{EXIT_STATUS_HELP, Exit};
 const FIRST_STEPS: &str = "\
 First steps:
   warren nodes            is every node connected and healthy?
-  warren mounts           which mounts exist, and which failed?
   warren workflow show    which jobs have storage, and in which state?
   warren run '#DW jobdw type=xfs capacity=1GiB name=s' -- sh -c 'df $DW_JOB_s'
 
@@ -92,7 +92,7 @@ pub(crate) enum Verb {
     Wait(Wait),
     /// Call this node's agent: mounts of a job, plan, state
     Node(Node),
-    /// Show what this node's agent would do for objects, and destroy
+    /// Show what this node's agent would do or destroy for objects
     ///
     /// The agent plans, and changes nothing. A rabbit's agent plans for NnfNodeBlockStorages, NnfNodeStorages,
     /// ClientMounts and NodeContainers, a compute's agent for ClientMounts.
@@ -120,6 +120,11 @@ pub(crate) enum Verb {
         /// File to write, with mode 0600
         file: PathBuf,
     },
+    /// Issue and renew nodes' certificates by an authority of your own
+    ///
+    /// Works on files of this host only.
+    #[command(subcommand)]
+    Ca(ca::CaVerb),
     /// Print the completion script for a shell
     Completions {
         #[arg(value_enum)]

@@ -23,11 +23,10 @@ use cli::{Exit, Output, channel_over_unix, probe};
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct ServerArgs {
-    /// Kubernetes API: unix:///PATH, kubeconfig[:/PATH], in-cluster or https://HOST:PORT [default: the coordinator on
-    /// this host]
+    /// API: unix:///PATH, kubeconfig[:/PATH], in-cluster, https://HOST:PORT [default: this host's]
     ///
-    /// The socket is that of a coordinator; workloads:///PATH is its socket for users, which shows one's own objects only; https
-    /// uses the kubeconfig's credentials.
+    /// By default the coordinator on this host. The socket is that of a coordinator; workloads:///PATH is its socket for users,
+    /// which shows one's own objects only; https uses the kubeconfig's credentials.
     #[arg(long, value_name = "ADDRESS", env = "WARREN_API", global = true)]
     server: Option<String>,
     /// Use the cluster that this kubeconfig names

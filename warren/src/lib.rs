@@ -4,6 +4,7 @@
 //! through `cli::Output`, and ends with a `cli::Exit` that scripts may rely on.
 
 mod args;
+mod ca;
 mod cabling;
 mod client;
 mod failure;

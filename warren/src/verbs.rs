@@ -2,6 +2,7 @@
 
 mod apply;
 mod backup;
+mod ca;
 mod cabling;
 mod completions;
 mod containers;
@@ -60,6 +61,7 @@ pub(crate) async fn run(line: CommandLine, output: Output) -> Result<Exit, Failu
         Verb::Wait(args) => wait::run(&global.server, &args, output).await,
         Verb::Delete(args) => delete::run(&global.server, &args, output).await,
         Verb::Backup { file } => backup::run(&global.server, &file, output).await,
+        Verb::Ca(verb) => ca::run(&verb, output),
         Verb::Completions { shell } => completions::run(shell, output),
     }
 }

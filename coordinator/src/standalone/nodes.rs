@@ -1,5 +1,6 @@
-//! The embedded API for rabbits on other hosts: who they are, and what they may do. It is the same as the rights of a
-//! rabbit on a cluster (`packaging/kubernetes/base`), where RBAC and an admission policy say it.
+//! The embedded API for rabbits on other hosts: who they are, and what they may do. A rabbit has the rights that RBAC and an
+//! admission policy give it on a cluster (`packaging/kubernetes/base`), and reads the files and keys of the containers that
+//! it runs. Certificates of other nodes have no rights here.
 
 #[cfg(test)]
 mod tests;
@@ -7,8 +8,8 @@ mod writes;
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
-use api::names::SYSTEM_CONFIGURATION;
-use kubeapi::{Access, Identity, Rights, Verb};
+use api::names::{DWS_GROUP, NNF_GROUP, STORAGE_NAMESPACE, SYSTEM_CONFIGURATION, label};
+use kubeapi::{Access, Api, Identity, Rights, Verb};
 use rustls::{
     RootCertStore, ServerConfig,
     pki_types::{CertificateDer, PrivateKeyDer, pem, pem::PemObject},
@@ -89,7 +90,9 @@ fn certificates(path: &PathBuf) -> Result<Vec<CertificateDer<'static>>, NodeApiE
 
 /// Returns whose certificate it is; `None` if it names nobody.
 pub(super) fn identify(certificate: &CertificateDer<'_>) -> Option<Identity> {
-    let names = certificate_names(certificate)?;
+    let mut names = certificate_names(certificate)?;
+    // A comma would make two names of one.
+    names.retain(|name| !name.contains(','));
     (!names.is_empty()).then(|| Identity { user: format!("{PREFIX}{}", names.join(",")) })
 }
 
@@ -98,9 +101,34 @@ fn node_names(user: &str) -> Option<Vec<&str>> {
     Some(user.strip_prefix(PREFIX)?.split(',').collect())
 }
 
-/// Returns the rights of nodes.
-pub(super) fn rights() -> Rights {
-    Rights::new(check)
+/// What the rights depend on.
+trait Known {
+    /// Returns true if the SystemConfiguration names a rabbit so.
+    fn is_rabbit(&self, name: &str) -> bool;
+    /// Returns true if a ConfigMap or Secret does not exist, or belongs to a workflow of which the rabbit has containers.
+    fn is_for_containers_on(&self, rabbit: &str, wanted: &Access<'_>) -> bool;
+}
+
+impl Known for Api {
+    fn is_rabbit(&self, name: &str) -> bool {
+        let kind = format!("systemconfigurations.{DWS_GROUP}");
+        let system = self.read(&kind, STORAGE_NAMESPACE, SYSTEM_CONFIGURATION).unwrap_or_default();
+        let mut nodes = system["spec"]["storageNodes"].as_array().into_iter().flatten();
+        nodes.any(|node| node["name"] == name)
+    }
+
+    fn is_for_containers_on(&self, rabbit: &str, wanted: &Access<'_>) -> bool {
+        let place = (wanted.namespace.unwrap_or_default(), wanted.name.unwrap_or_default());
+        let Some(object) = self.read(wanted.resource, place.0, place.1) else { return true };
+        let uid = object["metadata"]["labels"][label::WORKFLOW_UID].as_str();
+        let kind = format!("nodecontainers.warren.{NNF_GROUP}");
+        uid.is_some_and(|uid| self.has_labelled(&kind, rabbit, (label::WORKFLOW_UID, uid)))
+    }
+}
+
+/// Returns the rights of rabbits.
+pub(super) fn rights(api: Api) -> Rights {
+    Rights::new(move |access| check(access, &api))
 }
 
 /// Kinds in a rabbit's namespace that its agent watches and patches.
@@ -113,10 +141,17 @@ const OWN: [&str; 6] = [
     "nnfnodes",
 ];
 
-/// Checks a request of a node: it reads and patches the objects in its own namespace, and reads elsewhere what tells how
+/// Checks a request of a rabbit: it reads and patches the objects in its own namespace, and reads elsewhere what tells how
 /// to serve them.
-fn check(access: &Access<'_>) -> Result<(), String> {
-    let names = node_names(access.user).unwrap_or_default();
+fn check(access: &Access<'_>, known: &impl Known) -> Result<(), String> {
+    let mut names = node_names(access.user).unwrap_or_default();
+    let all = names.join(", ");
+    names.retain(|name| known.is_rabbit(name));
+    if names.is_empty() {
+        return Err(format!(
+            "the certificate of {all} gives no right to the API: the SystemConfiguration names no such rabbit"
+        ));
+    }
     let is_own = |place: Option<&str>| place.is_some_and(|place| names.contains(&place));
     let (own, reads) =
         (is_own(access.namespace), matches!(access.verb, Verb::Get | Verb::List | Verb::Watch));
@@ -131,8 +166,10 @@ fn check(access: &Access<'_>) -> Result<(), String> {
         (_, "systemconfigurations", _) => {
             reads && access.name.is_none_or(|name| name == SYSTEM_CONFIGURATION)
         }
-        // Files and keys of containers lie beside their workflow. A list would tell which jobs there are.
-        ("", "configmaps" | "secrets", verb) => verb == Verb::Get,
+        // Files and keys of containers lie beside their workflow.
+        ("", "configmaps" | "secrets", Verb::Get) => {
+            names.iter().any(|name| known.is_for_containers_on(name, access))
+        }
         ("", "namespaces", verb) => verb == Verb::Create || (reads && is_own(access.name)),
         ("events.k8s.io", "events", Verb::Create) => own,
         _ => false,
@@ -143,8 +180,7 @@ fn check(access: &Access<'_>) -> Result<(), String> {
     let Access { verb, resource, .. } = access;
     let place = access.namespace.map_or_else(String::new, |place| format!(" in {place}"));
     Err(format!(
-        "the certificate of {} gives no right to {} {resource}{place}: a rabbit uses the objects in the namespace of its own name",
-        names.join(", "),
+        "the certificate of {all} gives no right to {} {resource}{place}: a rabbit uses the objects in the namespace of its own name",
         format!("{verb:?}").to_lowercase(),
     ))
 }

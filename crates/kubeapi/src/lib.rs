@@ -169,6 +169,32 @@ impl Api {
         ApiService::new(self, identity)
     }
 
+    /// Returns an object, as a client gets it; `None` if it does not exist. `resource` is the plural of its kind, with a dot
+    /// and the group unless that is the core group.
+    pub fn read(&self, resource: &str, namespace: &str, name: &str) -> Option<serde_json::Value> {
+        let key = object::Key {
+            resource: resource.into(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        };
+        let state = self.store.shared.read();
+        serde_json::from_slice(&state.objects.get(&key)?.json).ok()
+    }
+
+    /// Returns true if an object of a kind in a namespace has a label with this value.
+    pub fn has_labelled(&self, resource: &str, namespace: &str, label: (&str, &str)) -> bool {
+        let first = object::Key {
+            resource: resource.into(),
+            namespace: namespace.to_owned(),
+            name: String::new(),
+        };
+        let state = self.store.shared.read();
+        let all = state.objects.range(first..);
+        let mut all =
+            all.take_while(|(key, _)| *key.resource == *resource && key.namespace == namespace);
+        all.any(|(_, stored)| stored.labels.iter().any(|(key, value)| (&**key, &**value) == label))
+    }
+
     /// Ends all watches, finishes queued writes and closes the store. Later writes answer 503.
     pub fn close(&self) {
         self.store.close();

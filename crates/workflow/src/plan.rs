@@ -118,6 +118,9 @@ pub fn plan_key(world: &World, key: &Key, now: Timestamp) -> Plan {
         },
         Key::Persistent(at) => match world.instance(at) {
             Some(view) => persistent::plan_instance(&view),
+            None if world.may_have_unread(at) => {
+                Progress::wait("a correction of the PersistentStorageInstance or its Servers, which cannot be read").into()
+            }
             None => plan_groups(going(world.instance_groups(at))),
         },
     }

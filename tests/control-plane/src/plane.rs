@@ -22,7 +22,9 @@ use crate::{
     apiserver::{Ports, apiserver, audit_policy, controller_manager, etcd},
     audit::{AuditEvent, read_audit},
     authority::Files,
-    free_port, node, write_kubeconfig,
+    node,
+    port::three_free_ports,
+    write_kubeconfig,
 };
 
 /// Longest wait for a server. A server starts within seconds on two busy cores, and within a minute on emulated cores.
@@ -71,13 +73,14 @@ impl ControlPlane {
         let files = Files::write(&directory.join("certificates"), &authority)?;
         let policy = directory.join("audit-policy.json");
         fs::write(policy, audit_policy().to_string()).context("write the audit policy")?;
+        let [etcd, peer, api] = three_free_ports()?;
         let mut plane = Self {
             directory: directory.to_owned(),
             assets,
             settings,
             authority,
             files,
-            ports: Ports { etcd: free_port()?, peer: free_port()?, api: free_port()? },
+            ports: Ports { etcd, peer, api },
             scheduler: None,
             controllers: None,
             apiserver: None,

@@ -1,4 +1,4 @@
-use std::net::TcpListener;
+use std::{collections::BTreeSet, net::TcpListener};
 
 use anyhow::Context;
 
@@ -13,4 +13,14 @@ pub fn free_port() -> anyhow::Result<u16> {
         .map(|_| fastrand::u16(10_000..32_000))
         .find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
         .context("no free TCP port found")
+}
+
+/// Returns three different free ports.
+pub(crate) fn three_free_ports() -> anyhow::Result<[u16; 3]> {
+    let mut ports = BTreeSet::new();
+    while ports.len() < 3 {
+        ports.insert(free_port()?);
+    }
+    let mut ports = ports.into_iter();
+    Ok([(); 3].map(|()| ports.next().unwrap_or_default()))
 }

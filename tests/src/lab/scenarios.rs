@@ -3,6 +3,7 @@
 mod allocations;
 mod boot;
 mod chassis;
+mod cluster;
 mod containers_job;
 mod copies_job;
 mod cuts;
@@ -76,6 +77,7 @@ pub const ALL: &[Scenario] = &[
     shared::SCENARIO,
     fence::SCENARIO,
     fence_job::SCENARIO,
+    cluster::SCENARIO,
     slurm::GFS2,
     slurm::REBOOT,
     containers_job::SCENARIO,

@@ -45,9 +45,9 @@ pub(crate) enum RabbitVerb {
     },
     /// Propose which rabbits to drain, because drives wear out or they or their links have errors
     Advise {
-        /// Drain the proposed rabbits
-        #[arg(long)]
-        act: bool,
+        /// Disable at most so many of the proposed rabbits
+        #[arg(long, value_name = "NUMBER", num_args = 0..=1, default_missing_value = "1")]
+        act: Option<usize>,
     },
     /// Let jobs use rabbits again
     Enable {

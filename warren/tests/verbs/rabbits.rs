@@ -134,7 +134,10 @@ fn a_drain_disables_and_names_who_has_storage_and_can_wait_until_no_job_has() {
     here.output(&["delete", "nnfnodeblockstorage", "w", "-n", "rabbit-1"]);
     let idle = here.warren(&wait).assert().success();
     let text = String::from_utf8_lossy(&idle.get_output().stderr).into_owned();
-    assert!(text.contains("rabbit-1: nothing has storage there"), "{text}");
+    assert!(
+        text.contains("rabbit-1: no readable object says that anything has storage there"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -6,6 +6,19 @@ use serde_json::{Value, json};
 
 use super::*;
 
+/// A site with one rabbit, which has containers of the workflow `mine`.
+struct Site;
+
+impl Known for Site {
+    fn is_rabbit(&self, name: &str) -> bool {
+        name == "rabbit-1"
+    }
+
+    fn is_for_containers_on(&self, _: &str, wanted: &Access<'_>) -> bool {
+        wanted.name == Some("mine-0")
+    }
+}
+
 fn access<'a>(
     verb: Verb,
     (group, resource): (&'a str, &'a str),
@@ -29,18 +42,17 @@ fn a_rabbit_reads_and_patches_in_its_own_namespace_and_reads_little_elsewhere() 
     let allowed = [
         access(Watch, (NNF_GROUP, "nnfnodestorages"), (own, None)),
         access(Patch, (NNF_GROUP, "nnfnodestorages"), (own, Some("s"))),
-        access(Patch, (NNF_GROUP, "nnfnodestorages"), (Some("r1.hpc"), Some("s"))),
         access(Create, (NNF_GROUP, "nnfnodes"), (own, None)),
         access(List, (DWS_GROUP, "clientmounts"), (None, None)),
         access(Watch, (NNF_GROUP, "nnfstorageprofiles"), (None, None)),
         access(Watch, (DWS_GROUP, "systemconfigurations"), (Some("default"), None)),
         access(Get, (DWS_GROUP, "servers"), (Some("default"), Some("w-0"))),
-        access(Get, ("", "secrets"), (Some("default"), Some("w-0"))),
+        access(Get, ("", "secrets"), (Some("default"), Some("mine-0"))),
         access(Create, ("", "namespaces"), (None, None)),
         access(Create, ("events.k8s.io", "events"), (own, None)),
     ];
     for request in allowed {
-        assert_eq!(check(&request), Ok(()), "{request:?}");
+        assert_eq!(check(&request, &Site), Ok(()), "{request:?}");
     }
     let refused = [
         access(Watch, (NNF_GROUP, "nnfnodestorages"), (other, None)),
@@ -54,13 +66,25 @@ fn a_rabbit_reads_and_patches_in_its_own_namespace_and_reads_little_elsewhere() 
         access(List, (DWS_GROUP, "servers"), (Some("default"), None)),
         access(Get, (DWS_GROUP, "systemconfigurations"), (Some("default"), Some("x"))),
         access(List, ("", "secrets"), (Some("default"), None)),
+        access(Get, ("", "secrets"), (Some("default"), Some("other-0"))),
+        access(Patch, (NNF_GROUP, "nnfnodestorages"), (Some("r1.hpc"), Some("s"))),
         access(Patch, ("", "configmaps"), (own, Some("c"))),
         access(Get, (DWS_GROUP, "workflows"), (Some("default"), Some("w"))),
         access(Delete, ("", "namespaces"), (None, Some("rabbit-1"))),
     ];
     for request in refused {
-        let why = check(&request).expect_err(&format!("{request:?}"));
+        let why = check(&request, &Site).expect_err(&format!("{request:?}"));
         assert!(why.contains("the certificate of rabbit-1, r1.hpc gives no right to"), "{why}");
+    }
+}
+
+#[test]
+fn certificates_of_other_nodes_give_no_rights() {
+    for user in ["node:compute-1", "node:rabbit-2", "node:rabbit-1x", "admin"] {
+        let mut request = access(Verb::List, (DWS_GROUP, "clientmounts"), (None, None));
+        request.user = user;
+        let why = check(&request, &Site).unwrap_err();
+        assert!(why.contains("names no such rabbit"), "{why}");
     }
 }
 

@@ -8,8 +8,7 @@ use std::{
 };
 
 use api::{
-    ClientMount, PersistentStorageInstance, RabbitLabels, Workflow, WorkflowState,
-    names::{annotation, label},
+    ClientMount, PersistentStorageInstance, RabbitLabels, Workflow, WorkflowState, names::label,
 };
 use controller::{ObjectKey, has_finalizer};
 use directive::Command;
@@ -67,6 +66,17 @@ impl World {
         };
         let users = users.into_iter().filter_map(view).collect();
         Some(InstanceView { site: &self.site, users, object, storage, leftovers })
+    }
+
+    /// Returns true if there may be persistent storage of this name: its object or its Servers cannot be read.
+    #[must_use]
+    pub fn may_have_unread(&self, at @ (namespace, name): &ObjectKey) -> bool {
+        let is_it = |metadata: &ObjectMeta| {
+            metadata.namespace.as_ref() == Some(namespace) && metadata.name.as_ref() == Some(name)
+        };
+        let own_name = (namespace.clone(), instance_object_name(name));
+        self.persistent.unreadable().any(is_it)
+            || [at, &own_name].into_iter().any(|at| self.site.unread_servers.contains(at))
     }
 
     /// Returns the objects on nodes for persistent storage of this name, by the uid of its Servers.
@@ -230,16 +240,17 @@ fn is_for<K: Resource>(object: &K, workflow: &Workflow) -> bool {
     object.label(label::WORKFLOW_UID) == workflow.metadata.uid.as_deref()
 }
 
-/// Returns the object if it belongs to this persistent storage. An adopted object keeps the owner that the Go controllers
-/// gave it.
+/// Returns the object if it belongs to this persistent storage. The Go controllers name the owner of an adopted profile by
+/// its owner reference only.
 fn owned_by<K: Resource>(
     object: Option<&Arc<K>>,
     instance: &PersistentStorageInstance,
 ) -> Option<Arc<K>> {
+    let uid = instance.metadata.uid.as_ref();
     let is_its = |found: &&Arc<K>| {
         persistent_key(&***found).is_some()
             && (found.label(label::OWNER_UID) == instance.metadata.uid.as_deref()
-                || found.annotations().contains_key(annotation::ADOPTED_LABELS))
+                || found.owner_references().iter().any(|owner| Some(&owner.uid) == uid))
     };
     object.filter(is_its).cloned()
 }

@@ -29,7 +29,7 @@ const LIVE: &str = "export WARREN_TEST_DRIVES=nvme WARREN_TEST_PATIENCE=400\n/pr
 
 /// Script that sets `DISK` to the block device of the controller with serial number `SERIAL`, whose
 /// only namespace it is.
-const DISK: &str = r#"
+pub(super) const DISK: &str = r#"
 for try in $(seq 200); do
     for each in /sys/class/nvme/nvme*; do
         [ "$(tr -d ' ' < "$each/serial")" = "$SERIAL" ] && [ ! -e "$each/device/physfn" ] || continue

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use api::{
     NnfLustreMgt, NnfNodeBlockStorage, NnfNodeStorage, NnfStorageProfile,
     PersistentStorageInstance, Servers,
-    names::{NNF_GROUP, annotation, finalizer, label},
+    names::{NNF_GROUP, finalizer, label},
 };
 use cli::{Exit, Output};
 use kube::{
@@ -168,12 +168,11 @@ async fn names(client: &Client, args: &Adoption, act: Act) -> Result<Vec<String>
     );
     let failed = |error| failure::api("list the PersistentStorageInstances", &error);
     let all = api.list(&ListParams::default()).await.map_err(failed)?;
-    let has_note =
-        |object: &DynamicObject| object.annotations().contains_key(annotation::ADOPTED_LABELS);
     let mut names: Vec<String> = all
         .iter()
         .filter(|object| {
-            !adoption::is_made_by_warren(object) && (act == Act::Adopt || has_note(object))
+            !adoption::is_made_by_warren(object)
+                && (act == Act::Adopt || adoption::has_note(object))
         })
         .map(ResourceExt::name_any)
         .collect();
@@ -195,7 +194,7 @@ async fn objects(client: &Client, namespace: &str, name: &str) -> Result<Objects
     let kind = GroupVersionKind::gvk(NNF_GROUP, "v1alpha11", NNF_STORAGE);
     let storage = of_kind(ApiResource::from_gvk_with_plural(&kind, "nnfstorages")).await?;
     let uid = storage.as_ref().and_then(|found| found.object.uid());
-    let (mut on_rabbits, mut mounted_on) = (Vec::new(), Vec::new());
+    let (mut on_rabbits, mut mounted_on) = (Vec::new(), BTreeSet::new());
     if let Some(uid) = uid {
         let owned = format!("{}={uid}", label::OWNER_UID);
         on_rabbits.extend(list::<NnfNodeStorage>(client, &owned).await?);

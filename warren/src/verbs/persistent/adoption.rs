@@ -2,13 +2,13 @@
 //!
 //! Both change only metadata, never data: adoption adds the labels by which the engine finds the objects of its own
 //! storage, and each object keeps a note of the added labels, which release removes again. The PersistentStorageInstance
-//! is the last object in an adoption and the first in a release: the engine acts on the storage only while its label is
-//! there. Both can be repeated after a crash: a plan has only the steps that are not done yet.
+//! gets its label last, and loses it first: the engine acts on the storage only while that label is there. Its note stays
+//! until all is released. Both can be repeated after a crash: a plan has only the steps that are not done yet.
 
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::names::{annotation, finalizer, label};
 use kube::{
@@ -39,7 +39,7 @@ pub(super) struct Objects {
     /// The NnfNodeBlockStorages, NnfNodeStorages and NnfLustreMGTs with the uid of the NnfStorage.
     pub on_rabbits: Vec<Found>,
     /// Nodes with a ClientMount of the storage.
-    pub mounted_on: Vec<String>,
+    pub mounted_on: BTreeSet<String>,
 }
 
 /// A change of the metadata of one object.
@@ -88,7 +88,7 @@ pub(super) enum AdoptionError {
 /// Plans the adoption. No step means that the storage is adopted already, or that Warren made it.
 pub(super) fn adopt(objects: &Objects) -> Result<Vec<Step>, AdoptionError> {
     let instance = &objects.instance.object;
-    if is_made_by_warren(instance) {
+    if is_made_by_warren(instance) || is_adopted(instance) {
         return Ok(Vec::new());
     }
     check_unused(objects)?;
@@ -106,11 +106,11 @@ pub(super) fn adopt(objects: &Objects) -> Result<Vec<Step>, AdoptionError> {
     let maker = text(&storage.object, label::WORKFLOW_UID).unwrap_or_else(|| uid.clone());
     let mut steps = Vec::new();
     steps.extend(release_finalizer(storage));
+    steps.extend(add(servers, &pinned, Some(&uid))?);
+    steps.extend(add(profile, &pinned, None)?);
     for found in &objects.on_rabbits {
         steps.extend(add(found, &persistent, None)?);
     }
-    steps.extend(add(profile, &pinned, None)?);
-    steps.extend(add(servers, &pinned, Some(&uid))?);
     steps.extend(add(&objects.instance, &[(label::WORKFLOW_UID, &maker)], None)?);
     Ok(steps)
 }
@@ -120,22 +120,44 @@ pub(super) fn release(objects: &Objects) -> Result<Vec<Step>, AdoptionError> {
     if is_made_by_warren(&objects.instance.object) {
         return Err(AdoptionError::MadeByWarren);
     }
-    check_unused(objects)?;
-    let rest = [&objects.servers, &objects.profile].into_iter().flatten();
-    let all = [&objects.instance].into_iter().chain(rest).chain(&objects.on_rabbits);
-    let mut steps: Vec<Step> = all.filter_map(remove).collect();
-    if steps.is_empty() {
-        return Ok(steps);
+    let instance = &objects.instance;
+    if !has_note(&instance.object) {
+        // Nothing is adopted, or only what an interrupted adoption changed.
+        return Ok(rest(objects).filter_map(remove).collect());
     }
+    check_unused(objects)?;
     let storage = objects.storage.as_ref().ok_or(AdoptionError::Missing("NnfStorage"))?;
+    let mut steps: Vec<Step> = Vec::new();
+    if is_adopted(&instance.object) {
+        let label = json!({"labels": {label::WORKFLOW_UID: null}});
+        steps.push(step(instance, "remove the label of Warren from", label));
+    }
+    steps.extend(rest(objects).filter_map(remove));
     steps.extend(hold_finalizer(storage));
+    steps.extend(remove(instance));
     Ok(steps)
+}
+
+/// Returns the objects besides the PersistentStorageInstance, in the order of a release: the Servers, which says what
+/// belongs to the storage, is the last.
+fn rest(objects: &Objects) -> impl Iterator<Item = &Found> {
+    let central = [&objects.profile, &objects.servers].into_iter().flatten();
+    objects.on_rabbits.iter().chain(central)
+}
+
+/// Returns true if an adoption changed the object, and no release has undone that.
+pub(super) fn has_note(object: &DynamicObject) -> bool {
+    object.annotations().contains_key(annotation::ADOPTED_LABELS)
+}
+
+/// Returns true if the engine acts on adopted storage.
+fn is_adopted(instance: &DynamicObject) -> bool {
+    has_note(instance) && text(instance, label::WORKFLOW_UID).is_some()
 }
 
 /// Returns true if the engine made the storage: it has the engine's label, which no adoption added.
 pub(super) fn is_made_by_warren(instance: &DynamicObject) -> bool {
-    text(instance, label::WORKFLOW_UID).is_some()
-        && !instance.annotations().contains_key(annotation::ADOPTED_LABELS)
+    text(instance, label::WORKFLOW_UID).is_some() && !has_note(instance)
 }
 
 fn check_unused(objects: &Objects) -> Result<(), AdoptionError> {
@@ -198,16 +220,13 @@ fn text(object: &DynamicObject, key: &str) -> Option<String> {
     object.labels().get(key).cloned()
 }
 
-/// Plans the step that adds those of the labels that an object lacks; `None` if the object has its note already.
+/// Plans the step that adds those of the labels that an object lacks; `None` if the object has its note and all labels.
 fn add(
     found: &Found,
     labels: &[(&'static str, &str)],
     adopted_from: Option<&str>,
 ) -> Result<Option<Step>, AdoptionError> {
     let object = &found.object;
-    if object.annotations().contains_key(annotation::ADOPTED_LABELS) {
-        return Ok(None);
-    }
     let mut added = BTreeMap::new();
     for (key, value) in labels {
         match object.labels().get(*key) {
@@ -219,7 +238,13 @@ fn add(
             None => drop(added.insert(*key, *value)),
         }
     }
-    let keys = added.keys().copied().collect::<Vec<_>>().join(",");
+    if added.is_empty() && has_note(object) {
+        return Ok(None);
+    }
+    let known = object.annotations().get(annotation::ADOPTED_LABELS);
+    let known = known.iter().flat_map(|keys| keys.split(',')).filter(|key| !key.is_empty());
+    let keys: BTreeSet<&str> = added.keys().copied().chain(known).collect();
+    let keys = keys.into_iter().collect::<Vec<_>>().join(",");
     let mut annotations = Map::from_iter([(annotation::ADOPTED_LABELS.to_owned(), json!(keys))]);
     annotations.extend(adopted_from.map(|uid| (annotation::ADOPTED_FROM.to_owned(), json!(uid))));
     let metadata = json!({"labels": added, "annotations": annotations});

@@ -23,11 +23,11 @@ struct Proposal {
     disabled: bool,
 }
 
-/// Prints the proposals; with `act`, disables the proposed rabbits.
+/// Prints the proposals; with `act`, disables at most so many of the proposed rabbits.
 pub(super) async fn run(
     client: &Client,
     coordinator: &CoordinatorArgs,
-    act: bool,
+    act: Option<usize>,
     output: Output,
 ) -> Result<Exit, Failure> {
     let known = nodes::list(coordinator).await?;
@@ -36,7 +36,7 @@ pub(super) async fn run(
     let proposals = proposals(&known.nodes, &storages, &jobs::by_rabbit(client, output).await?);
     let silent = known.nodes.iter().filter(|node| node.role() == Role::Rabbit && !node.connected);
     silent.for_each(|node| {
-        output.note(&format!("{}: not connected, so its drives are not known", node.node))
+        output.note(&format!("{}: not connected, so its drives are not known", node.node));
     });
     if output.is_json() {
         output.json(&proposals)?;
@@ -45,7 +45,10 @@ pub(super) async fn run(
     } else {
         proposals.iter().try_for_each(|proposal| output.line(&text(proposal)))?;
     }
-    for proposal in proposals.iter().filter(|proposal| act && !proposal.disabled) {
+    let is_there =
+        |proposal: &&Proposal| storages.iter().any(|storage| storage.name_any() == proposal.rabbit);
+    let to_disable = proposals.iter().filter(|proposal| !proposal.disabled).filter(is_there);
+    for proposal in to_disable.take(act.unwrap_or(0)) {
         let rabbit = [Hosts(vec![proposal.rabbit.clone()])];
         change::run(client, &rabbit, Some(&proposal.reasons.join("; ")), output).await?;
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use api::{NnfNodeBlockStorage, names::label};
+use api::{NnfNodeBlockStorage, RabbitLabels, names::label};
 use apiclient::{Readable, list_readable};
 use cli::{Exit, Output};
 use kube::{Client, ResourceExt, api::ListParams};
@@ -81,6 +81,14 @@ pub(super) async fn by_rabbit(
     client: &Client,
     output: Output,
 ) -> Result<BTreeMap<String, Users>, Failure> {
+    read(client, output).await.map(|(all, _)| all)
+}
+
+/// Like [`by_rabbit`], with the number of block storages that cannot be read.
+pub(super) async fn read(
+    client: &Client,
+    output: Output,
+) -> Result<(BTreeMap<String, Users>, usize), Failure> {
     let failed = |error| failure::api("list NnfNodeBlockStorages", &error);
     let listed: Readable<NnfNodeBlockStorage> =
         list_readable(client.clone(), None, &ListParams::default()).await.map_err(failed)?;
@@ -91,11 +99,20 @@ pub(super) async fn by_rabbit(
         let users = all.entry(block.namespace().unwrap_or_default()).or_default();
         *users.entry(user(&block)).or_default() += bytes;
     }
-    Ok(all)
+    Ok((all, listed.unreadable.len()))
 }
 
-/// Returns whose storage a block storage is, from its labels; of an object without them, the object itself.
+/// Returns whose storage a block storage is, from its labels; of an object without them, the object itself. The Go
+/// controllers name the NnfStorage as its owner: a job's has the name of the workflow with the index of the directive,
+/// that of persistent storage has the storage's name.
 fn user(block: &NnfNodeBlockStorage) -> User {
+    let owner = block.owner().filter(|owner| owner.kind == "NnfStorage");
+    let of_workflow = block.workflow().zip(block.directive_index());
+    let of_workflow = of_workflow.map(|(workflow, index)| format!("{}-{index}", workflow.name));
+    if let Some(owner) = owner.filter(|owner| of_workflow.is_some_and(|name| name != owner.name)) {
+        let (namespace, name) = (owner.namespace.to_owned(), owner.name.to_owned());
+        return User { namespace, name, persistent: true };
+    }
     let said = |key| block.labels().get(key).cloned();
     let named = |namespace, name, persistent| {
         Some(User { namespace: said(namespace)?, name: said(name)?, persistent })

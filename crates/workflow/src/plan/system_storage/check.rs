@@ -142,7 +142,7 @@ pub(super) fn objects(view: &SystemStorageView<'_>) -> Checked {
 pub(super) fn foreign_error(servers: &Servers) -> ResourceError {
     let (namespace, name) = (servers.namespace().unwrap_or_default(), servers.name_any());
     transient_error(format!(
-        "Servers {namespace}/{name} belongs to other storage, or another controller made it: its storage stays as it is; delete it, or give this NnfSystemStorage another name"
+        "Servers {namespace}/{name} belongs to other storage, or another controller made it, and stays as it is: give this NnfSystemStorage another name"
     ))
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::{ClientMount, NnfNodeBlockStorage, Servers};
+use api::{ClientMount, NnfNodeBlockStorage, Servers, nnf_system_storage::SystemStorageType};
 use kube::ResourceExt;
 
 use super::{
@@ -72,14 +72,19 @@ impl<'a> Clients<'a> {
         let ignores = view.object.spec.ignore_offline_computes;
         let down = choice.clients.keys().copied();
         let down = down.filter(|compute| ignores && view.site.is_down(compute)).collect();
-        let blocked = if view.object.spec.shared {
-            BTreeMap::new()
-        } else {
-            slots
-                .iter()
-                .filter_map(|(compute, slot)| Some((*compute, other_user(view, compute, slot)?)))
-                .collect()
+        let spec = &view.object.spec;
+        let mounts_xfs = spec.make_client_mounts && spec.kind == SystemStorageType::Xfs;
+        let other = |compute: &str, slot: &Slot| match mounts_xfs {
+            true => {
+                other_user(view, compute, slot).or_else(|| other_with_access(view, compute, slot))
+            }
+            false if !spec.shared => other_user(view, compute, slot),
+            false => None,
         };
+        let blocked = slots
+            .iter()
+            .filter_map(|(compute, slot)| Some((*compute, other(compute, slot)?)))
+            .collect();
         Self { view, choice, slots, down, blocked }
     }
 
@@ -178,7 +183,11 @@ impl<'a> Clients<'a> {
         let spec = &self.view.object.spec;
         let present = mount.spec.mounts.first();
         let on = present.and_then(slot);
-        if on.as_ref().is_some_and(|slot| self.choice.resting.contains(slot.rabbit.as_str())) {
+        // What cannot be read may be the storage that the mount needs.
+        let is_unread =
+            |rabbit: &str| self.view.storage.unreadable.iter().any(|(place, _)| place == rabbit);
+        let stays = |rabbit: &str| self.choice.resting.contains(rabbit) || is_unread(rabbit);
+        if on.as_ref().is_some_and(|slot| stays(&slot.rabbit)) {
             return false;
         }
         let file_system = presented.jobdw.file_system;
@@ -203,6 +212,19 @@ fn other_user<'a>(
     let other =
         mounted.find(|mount| mount.spec.mounts.first().and_then(slot).as_ref() == Some(wanted));
     other.map(|mount| mount.spec.node.as_str())
+}
+
+/// Returns another node that still has access to an allocation: it may still write to an XFS that it had mounted.
+fn other_with_access<'a>(
+    view: &'a SystemStorageView<'_>,
+    compute: &str,
+    wanted: &Slot,
+) -> Option<&'a str> {
+    let block = view.storage.blocks.get(&(wanted.rabbit.clone(), wanted.name.clone()))?;
+    let place =
+        if block.spec.shared_allocation { 0 } else { usize::try_from(wanted.index).ok()? };
+    let mut nodes = block.status.as_ref()?.allocations.get(place)?.accesses.keys();
+    nodes.find(|node| **node != wanted.rabbit && *node != compute).map(String::as_str)
 }
 
 /// Returns the key of a compute's ClientMount.

@@ -76,12 +76,16 @@ fn with_placement(
             })
             .collect(),
     };
-    let mut rabbits: BTreeSet<&str> =
-        view.storage.blocks.keys().map(|(rabbit, _)| rabbit.as_str()).collect();
+    let unread = view.storage.unreadable.iter();
+    let unread = unread.filter(|(rabbit, _)| choice.rabbits.contains_key(rabbit.as_str()));
+    let there = view.storage.blocks.keys().chain(unread);
+    let mut rabbits: BTreeSet<&str> = there.map(|(rabbit, _)| rabbit.as_str()).collect();
     let mut without_space = Progress::default();
-    for rabbit in choice.rabbits.keys().filter(|rabbit| !view.has_block_on(rabbit)) {
+    let without: Vec<&str> =
+        choice.rabbits.keys().copied().filter(|rabbit| !rabbits.contains(rabbit)).collect();
+    for rabbit in without {
         let mut alone = servers.clone();
-        alone.spec.allocation_sets = vec![set(&BTreeSet::from([*rabbit]))];
+        alone.spec.allocation_sets = vec![set(&BTreeSet::from([rabbit]))];
         match checks::space(&presented.view, &alone) {
             Ok(()) => drop(rabbits.insert(rabbit)),
             Err(outcome) => without_space = without_space.and(outcome.into()),
@@ -93,12 +97,6 @@ fn with_placement(
     }
     after.spec.allocation_sets = if rabbits.is_empty() { Vec::new() } else { vec![set(&rabbits)] };
     (after, without_space.outcome)
-}
-
-impl SystemStorageView<'_> {
-    fn has_block_on(&self, rabbit: &str) -> bool {
-        self.storage.blocks.keys().any(|(on, _)| on == rabbit)
-    }
 }
 
 /// Creates the block storage and the file system of an allocation, unless they exist.

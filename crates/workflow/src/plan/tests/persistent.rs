@@ -209,6 +209,7 @@ fn degraded_storage_can_still_be_mounted() {
         "w: PreRun DriverWait: DW Directive 0: pending mount on c1, c2",
         "change NnfNodeBlockStorage r/default-kept-xfs-0: 1107296256 for r c1, 1107296256 for r c2, 1107296256 for r",
         "write the status of PersistentStorageInstance default/kept: Active, used by [w-0], status Degraded",
+        "write the status of Storage default/r: Degraded",
     ]);
     site.settle().completes();
 }

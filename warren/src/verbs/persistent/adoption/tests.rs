@@ -24,7 +24,7 @@ fn shared() -> Objects {
         servers: Some(take("Servers")),
         profile: Some(take("NnfStorageProfile")),
         on_rabbits: vec![take("NnfNodeStorage"), take("NnfNodeBlockStorage")],
-        mounted_on: Vec::new(),
+        mounted_on: BTreeSet::new(),
     }
 }
 
@@ -71,10 +71,10 @@ fn adoption_adds_labels_and_release_leaves_every_object_as_it_was() {
         whats(&steps),
         [
             "remove the Go controllers' finalizer from NnfStorage default/shared",
+            "add the labels of Warren to Servers default/shared",
+            "add the labels of Warren to NnfStorageProfile default/shared",
             "add the labels of Warren to NnfNodeStorage rabbit-1/default-shared-xfs-0",
             "add the labels of Warren to NnfNodeBlockStorage rabbit-1/default-shared-xfs-0",
-            "add the labels of Warren to NnfStorageProfile default/shared",
-            "add the labels of Warren to Servers default/shared",
             "add the labels of Warren to PersistentStorageInstance default/shared",
         ]
     );
@@ -82,8 +82,16 @@ fn adoption_adds_labels_and_release_leaves_every_object_as_it_was() {
     assert_eq!(adopt(&objects), Ok(Vec::new()), "an adopted storage needs no step");
     let given = release(&objects).unwrap();
     assert_eq!(
-        whats(&given)[0],
-        "remove the labels of Warren from PersistentStorageInstance default/shared"
+        whats(&given),
+        [
+            "remove the label of Warren from PersistentStorageInstance default/shared",
+            "remove the labels of Warren from NnfNodeStorage rabbit-1/default-shared-xfs-0",
+            "remove the labels of Warren from NnfNodeBlockStorage rabbit-1/default-shared-xfs-0",
+            "remove the labels of Warren from NnfStorageProfile default/shared",
+            "remove the labels of Warren from Servers default/shared",
+            "add the Go controllers' finalizer to NnfStorage default/shared",
+            "remove the labels of Warren from PersistentStorageInstance default/shared",
+        ]
     );
     apply(&mut objects, &given, given.len());
     assert_eq!(contents(&objects), contents(&before));
@@ -104,9 +112,28 @@ fn an_adoption_or_release_that_was_interrupted_goes_on() {
 }
 
 #[test]
+fn a_release_that_was_interrupted_goes_on_or_is_taken_back() {
+    let mut adopted = shared();
+    let steps = adopt(&adopted).unwrap();
+    apply(&mut adopted, &steps, steps.len());
+    let all = release(&adopted).unwrap();
+    for done in 0..all.len() {
+        let mut objects = adopted.clone();
+        apply(&mut objects, &all, done);
+        assert_eq!(whats(&release(&objects).unwrap()), whats(&all)[done..]);
+        let again = adopt(&objects).unwrap();
+        apply(&mut objects, &again, again.len());
+        assert_eq!(adopt(&objects), Ok(Vec::new()));
+        let back = release(&objects).unwrap();
+        apply(&mut objects, &back, back.len());
+        assert_eq!(contents(&objects), contents(&shared()), "after {done} steps");
+    }
+}
+
+#[test]
 fn the_servers_keep_the_uid_after_which_the_volumes_are_named() {
     let steps = adopt(&shared()).unwrap();
-    let notes = &steps[4].patch["metadata"]["annotations"];
+    let notes = &steps[1].patch["metadata"]["annotations"];
     assert_eq!(notes[annotation::ADOPTED_FROM], "fea05af6-a50e-476e-8723-41caee9c34ce");
     assert_eq!(notes[annotation::ADOPTED_LABELS], label::DIRECTIVE_INDEX);
 }
@@ -133,7 +160,7 @@ fn storage_that_is_in_use_or_not_complete_is_refused() {
         refused(&owned),
         AdoptionError::Unfinished("PersistentStorageInstance shared".into())
     );
-    let mounted = |objects: &mut Objects| objects.mounted_on = vec!["c2".into(), "c1".into()];
+    let mounted = |objects: &mut Objects| objects.mounted_on = ["c2".into(), "c1".into()].into();
     assert_eq!(refused(&mounted), AdoptionError::Mounted("c[1-2]".into()));
     let unheld = |objects: &mut Objects| objects.instance.object.metadata.finalizers = None;
     assert!(matches!(refused(&unheld), AdoptionError::Unheld(..)));
