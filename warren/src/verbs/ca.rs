@@ -18,9 +18,9 @@ use crate::{
     failure::Failure,
 };
 
-/// What an operator does with new certificates and keys.
+/// Tells an operator where to copy new certificates and keys.
 const COPY_ALL: &str = "Copy ca.crt, HOST.crt and HOST.key to each host, as /etc/warren/ca.crt, node.crt and node.key. ca.key stays here: its holder can be any node.";
-/// What an operator does with renewed certificates.
+/// Tells an operator where to copy renewed certificates.
 const COPY_RENEWED: &str = "Copy each HOST.crt to its host, as /etc/warren/node.crt; keys and ca.crt are as before. Agents read it when they next connect; restart a coordinator whose certificate it is.";
 
 /// A host and its new certificate.

@@ -1,8 +1,9 @@
 //! Sets a site of two rabbits and four computes up with the commands of `docs/operate/cluster-of-4.md`, read from that
 //! page, under systemd; then switches a rabbit off and on.
 //!
-//! What the guests lack, the scenario replaces, and says so ([`site`]): packages by the commands of "Install without
-//! packages" in `docs/operate/install.md`; ssh and scp by stand-ins; name resolution by `/etc/hosts`; 16 drives by 4.
+//! The scenario prints how the guests differ from a real site ([`site`]): no packages, but the commands of "Install
+//! without packages" in `docs/operate/install.md`; stand-ins for ssh and scp; `/etc/hosts` instead of name resolution; 4
+//! drives instead of 16.
 
 mod page;
 mod site;

@@ -34,7 +34,7 @@ const KEEPS: &str = "rabbit-2";
 const INSTALL: &str = include_str!("../../../../../docs/operate/install.md");
 
 /// Says aloud how the guests differ from the page's hosts.
-const DIFFERENT: &str = "NOT AS ON A REAL SITE: programs and units come from docs/operate/install.md, \"Install without packages\"; ssh and scp are stand-ins over socat; /etc/hosts resolves names; rabbits have 4 drives of 2 GiB (WARREN_ALLOCATION_MINIMUM=2); a guest's root file system is lost when it is switched off, so rabbit-2 has /etc/warren and /var/lib/warren on a disk, and its agent is installed and started again after the boot";
+const DIFFERENT: &str = "NOT AS ON A REAL SITE: programs and units come from docs/operate/install.md, \"Install without packages\"; ssh and scp are stand-ins that use a shared directory; /etc/hosts resolves names; rabbits have 4 drives of 2 GiB (WARREN_ALLOCATION_MINIMUM=2); a guest's root file system is lost when it is switched off, so rabbit-2 has /etc/warren and /var/lib/warren on a disk, and its agent is installed and started again after the boot";
 
 /// Script that puts the programs of the build in place of those of packages.
 const PROGRAMS: &str = "
@@ -44,24 +44,44 @@ done
 cd /lab
 ";
 
-/// Script of stand-ins for ssh and scp: the other host runs what it gets on a TCP port, as root and without a password.
+/// Script of stand-ins for ssh and scp, as guests have no sshd: each host runs the scripts that appear in its directory beneath /shared, which
+/// all hosts mount, as root and without a password.
 const SSH: &str = r#"
-cat > /usr/local/bin/ssh <<'STOP'
+mkdir -p /shared
+mount -t 9p -o trans=virtio,version=9p2000.L shared /shared
+mkdir -p /shared/ssh/$(hostname)
+rm -f /usr/bin/{ssh,scp}
+cat > /usr/bin/ssh <<'STOP'
 #!/bin/bash
 host=$1; shift
-printed=$(printf '( %s\n) </dev/null\necho "status $?"\n' "$*" | socat -t 300 - "TCP:$host:22") || exit 255
-sed '$d' <<< "$printed"
-exit "${printed##*status }"
+request=$(mktemp -u /shared/ssh/$host/XXXXXXXX)
+{ printf '%s\n' "$*"; } > $request.new
+mv $request.new $request.sh
+until [ -e $request.code ]; do sleep 0.1; done
+cat $request.out
+exit "$(< $request.code)"
 STOP
-cat > /usr/local/bin/scp <<'STOP'
+cat > /usr/bin/scp <<'STOP'
 #!/bin/bash
-host=${2%%:*} to=${2#*:}
-printed=$({ echo "base64 -d > '$to' <<'FILE' && chmod $(stat -c %a "$1") '$to'"; base64 "$1"; printf 'FILE\necho "status $?"\n'; } |
-    socat -t 300 - "TCP:$host:22") || exit 255
-exit "${printed##*status }"
+ssh "${2%%:*}" "base64 -d > '${2#*:}' <<'FILE' && chmod $(stat -c %a "$1") '${2#*:}'
+$(base64 "$1")
+FILE"
 STOP
-chmod 0755 /usr/local/bin/{ssh,scp}
-setsid socat TCP-LISTEN:22,fork,reuseaddr EXEC:/bin/bash >/dev/null 2>&1 </dev/null &
+cat > /usr/bin/serve-ssh <<'STOP'
+#!/bin/bash
+cd /shared/ssh/$(hostname)
+shopt -s nullglob
+while sleep 0.1; do
+    for script in *.sh; do
+        bash $script > ${script%.sh}.out 2>&1 </dev/null
+        echo $? > ${script%.sh}.new
+        rm $script
+        mv ${script%.sh}.new ${script%.sh}.code
+    done
+done
+STOP
+chmod 0755 /usr/bin/{ssh,scp,serve-ssh}
+setsid serve-ssh >/dev/null 2>&1 </dev/null &
 "#;
 
 /// Script that mounts the disk `$DISK` at /kept, and its directories where the programs have their files.
@@ -123,7 +143,9 @@ impl<'a> Site<'a> {
         let mut printed = String::new();
         for host in &step.hosts {
             say(&format!("{host}: {}", step.heading));
-            printed += &self.run(host, &step.commands).with_context(|| step.heading.clone())?;
+            printed += &self
+                .run(host, &format!("set -x\n{}", step.commands))
+                .with_context(|| step.heading.clone())?;
         }
         say(printed.trim_end());
         Ok(printed)
@@ -174,10 +196,12 @@ impl<'a> Site<'a> {
 
 fn machine(bench: &Bench, host: &str, rabbit: &str, index: u16) -> anyhow::Result<Machine> {
     let chassis = Machine { name: rabbit.to_owned(), memory: 1536, ..Machine::rabbit(4) };
-    let machine = match host == rabbit {
-        true if host == KEEPS => with_system(bench, chassis)?,
-        true => chassis,
-        false => Machine { name: host.to_owned(), ..Machine::compute(index, bench, &chassis) },
+    let machine = if host != rabbit {
+        Machine { name: host.to_owned(), ..Machine::compute(index, bench, &chassis) }
+    } else if host == KEEPS {
+        with_system(bench, chassis)?
+    } else {
+        chassis
     };
     Ok(Machine { processors: 1, systemd: true, ..machine })
 }
