@@ -176,7 +176,10 @@ impl Embedded {
         };
         let over_tls = async move {
             let to_administrators = tls(tcp, api.clone(), &credentials, stop_tls);
-            let to_rabbits = async { Ok(to_rabbits.await) };
+            let to_rabbits = async {
+                to_rabbits.await;
+                Ok(())
+            };
             let result = tokio::try_join!(to_administrators, to_rabbits).map(drop);
             api.close();
             result

@@ -83,7 +83,7 @@ fn objects_of_other_controllers_stay() {
         "dataworkflowservices.github.io/owner.kind": "NnfSystemStorage",
         "dataworkflowservices.github.io/owner.uid": "nnfsystemstorage-lock"}}});
     let site = site(&json!({})).put("Servers default/lock", servers).settle().plans(&[]);
-    let expected = "Major: Servers default/lock belongs to other storage, or another controller made it: its storage stays as it is; delete it, or give this NnfSystemStorage another name";
+    let expected = "Major: Servers default/lock belongs to other storage, or another controller made it, and stays as it is: give this NnfSystemStorage another name";
     assert_eq!(status(&site), expected);
     let site = site.delete(LOCK).settle().plans(&[]);
     assert_eq!(site.names("NnfSystemStorage"), ["default/lock"], "the finalizer stays");
