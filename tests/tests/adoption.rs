@@ -102,7 +102,7 @@ impl Site {
                 {"name": kind, "capacity": run.job.capacity, "nodes": [{"name": rabbit, "count": 2}]}]},
         });
         until("the API to serve NnfStorages", PATIENCE, || {
-            run.apply("storage", &[storage.clone()])
+            run.apply("storage", std::slice::from_ref(&storage))
         })?;
         let storage = self.flow.object("nnfstorage", &self.name, "default")?;
         self.flow.fixture.run.job.storage_uid =
