@@ -1,6 +1,6 @@
 //! The directives in the users' documents obey the shipped rules.
 
-use directive::{Command, Ruleset, shipped};
+use directive::{Command, Presets, Ruleset, shipped};
 
 #[test]
 fn documented_directives_obey_the_shipped_rules() {
@@ -14,7 +14,10 @@ fn documented_directives_obey_the_shipped_rules() {
         .filter_map(|line| line.strip_prefix("    "))
         .filter(|line| line.starts_with("#DW "));
     let lines: Vec<String> = lines.map(str::to_owned).collect();
-    assert_eq!(lines.len(), 10, "{lines:#?}");
+    assert_eq!(lines.len(), 11, "{lines:#?}");
+    let mut presets = Presets::default();
+    presets.add("small", "type=xfs capacity=1GiB").unwrap();
+    let lines = presets.expand(&lines).unwrap_or_else(|problems| panic!("{problems}"));
     let ruleset = Ruleset::new(shipped());
     for line in lines {
         let directives = ruleset
