@@ -134,7 +134,12 @@ pub(super) fn release(objects: &Objects) -> Result<Vec<Step>, AdoptionError> {
     }
     steps.extend(rest(objects).filter_map(remove));
     steps.extend(hold_finalizer(storage));
-    steps.extend(remove(instance));
+    steps.extend(remove(instance).map(|mut last| {
+        // The first step changed the object.
+        let metadata = last.patch["metadata"].as_object_mut();
+        metadata.into_iter().for_each(|metadata| drop(metadata.remove("resourceVersion")));
+        last
+    }));
     Ok(steps)
 }
 
