@@ -4,7 +4,7 @@ use crate::servers::{Prepared, Reply, Server};
 use http::Method;
 use regex::{Captures, Regex};
 use serde_json::Value;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::LazyLock;
 
@@ -122,6 +122,9 @@ pub(crate) struct Memory {
     /// Uids, revisions and other names that the server has chosen, numbered in the order in which they were first seen.
     pub(crate) order: HashMap<String, usize>,
     next: usize,
+    /// Names that [`Memory::renumber`] made equal to earlier ones: for a revision, the other server was then at an earlier
+    /// moment.
+    merged: HashSet<String>,
 }
 
 impl Memory {
@@ -145,11 +148,25 @@ impl Memory {
     /// Replaces the highest number, `last`, by `known`, the number of an earlier name: the names with these two numbers
     /// then count as the same. The next new name gets the number `last`.
     pub(crate) fn renumber(&mut self, last: usize, known: usize) {
-        self.order
-            .values_mut()
-            .filter(|number| **number == last)
-            .for_each(|number| *number = known);
+        for (name, number) in self.order.iter_mut().filter(|(_, number)| **number == last) {
+            *number = known;
+            self.merged.insert(name.clone());
+        }
         self.next = last;
+    }
+
+    /// Returns true if an operation lists the objects of a past revision at which the other server was at an earlier moment.
+    /// A list with a limit and a revision, or with the match `Exact`, shows the objects of exactly that revision.
+    pub(crate) fn lists_a_merged_past(&self, operation: &Operation) -> bool {
+        let asked = |wanted: &str| {
+            let mut asked = operation.query.iter().filter(|(name, _)| name == wanted);
+            asked.next_back().map(|(_, value)| self.fill(value))
+        };
+        let is_exact = match asked("resourceVersionMatch") {
+            Some(wanted) => wanted == "Exact",
+            None => asked("limit").is_some(),
+        };
+        is_exact && asked("resourceVersion").is_some_and(|revision| self.merged.contains(&revision))
     }
 
     /// Makes both memories continue at the same number, after one server has shown more names than the other server.

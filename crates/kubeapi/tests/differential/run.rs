@@ -37,6 +37,9 @@ impl Pair {
         let real = normalise::reply(&theirs, &mut self.their_memory);
         let mut differences = normalise::differences(&mine, &real);
         self.forgive_managers(operation, &mut differences).await;
+        if self.their_memory.lists_a_merged_past(operation) {
+            differences.clear();
+        }
         let is_created = ours.code == 201 && theirs.code == 201 && !operation.is_dry();
         if is_definition(operation) && is_created {
             differences.extend(self.established(&theirs.body).await);
