@@ -257,6 +257,30 @@ impl Flow {
         name.clone_into(&mut self.name);
     }
 
+    /// Runs one workflow from its creation to its deletion, and calls `work` in PreRun with the workflow. Persistent storage
+    /// stays.
+    ///
+    /// # Errors
+    /// When a state is not reached, or `work` fails.
+    pub fn live(
+        &mut self,
+        name: &str,
+        directive: &str,
+        work: impl Fn(&Self, &Value) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        self.next(name);
+        self.create(&[directive])?;
+        self.wait("Proposal", "Completed")?;
+        self.fill_computes()?;
+        for state in AFTER_PROPOSAL {
+            let workflow = self.reach(state)?;
+            if state == "PreRun" {
+                work(self, &workflow)?;
+            }
+        }
+        self.leave()
+    }
+
     /// Deletes the workflow, but not persistent storage.
     ///
     /// # Errors

@@ -4,12 +4,7 @@
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
-use tests::{
-    cluster::PATIENCE,
-    gate,
-    program::until,
-    workflow::{AFTER_PROPOSAL, Flow},
-};
+use tests::{cluster::PATIENCE, gate, program::until, workflow::Flow};
 
 const DWS: &str = "dataworkflowservices.github.io/v1alpha7";
 const NNF: &str = "nnf.cray.hpe.com/v1alpha11";
@@ -144,7 +139,7 @@ impl Site {
         let variable = format!("DW_PERSISTENT_{}", self.name.replace('-', "_"));
         let (sums, computes) =
             (self.sums.clone(), self.flow.fixture.run.cluster.chassis().computes.clone());
-        self.run_workflow(job, &directive, |flow, workflow| {
+        self.flow.live(job, &directive, |flow, workflow| {
             let path = workflow["status"]["env"][&variable].as_str().context("no path")?;
             for ((compute, _), sum) in computes.iter().zip(&sums) {
                 let found = flow.run_on(compute, &format!("sha256sum < {path}/data"))?;
@@ -152,26 +147,6 @@ impl Site {
             }
             Ok(())
         })
-    }
-
-    fn run_workflow(
-        &mut self,
-        name: &str,
-        directive: &str,
-        work: impl Fn(&Flow, &Value) -> anyhow::Result<()>,
-    ) -> anyhow::Result<()> {
-        let flow = &mut self.flow;
-        flow.next(name);
-        flow.create(&[directive])?;
-        flow.wait("Proposal", "Completed")?;
-        flow.fill_computes()?;
-        for state in AFTER_PROPOSAL {
-            let workflow = flow.reach(state)?;
-            if state == "PreRun" {
-                work(flow, &workflow)?;
-            }
-        }
-        flow.leave()
     }
 
     fn storage(&self) -> anyhow::Result<Value> {
@@ -216,7 +191,7 @@ fn adopted_storage_is_used_by_jobs_with_its_data_and_released_unharmed() -> anyh
     site.verb("adopt", &[])?;
     site.use_in_job("second")?;
     let destroy = format!("#DW destroy_persistent name={}", site.name);
-    site.run_workflow("end", &destroy, |_, _| Ok(()))?;
+    site.flow.live("end", &destroy, |_, _| Ok(()))?;
     until("the NnfStorage to be gone", PATIENCE, || {
         ensure!(site.storage().is_err(), "it is still there");
         Ok(())

@@ -240,24 +240,15 @@ fn persistent_storage_keeps_a_file_until_it_is_destroyed() -> anyhow::Result<()>
     Ok(())
 }
 
-/// Runs one workflow from its creation to its deletion, and calls `work` in PreRun with the path
-/// of the persistent storage.
+/// Runs one workflow, and calls `work` in PreRun with the path of the persistent storage.
 fn run_workflow(
     flow: &mut Flow,
     name: &str,
     directive: &str,
     work: impl Fn(&Flow, &str) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    flow.next(name);
-    flow.create(&[directive])?;
-    flow.wait("Proposal", "Completed")?;
-    flow.fill_computes()?;
-    for state in AFTER_PROPOSAL {
-        let workflow = flow.reach(state)?;
-        if state == "PreRun" {
-            let path = workflow["status"]["env"]["DW_PERSISTENT_my_data"].as_str();
-            work(flow, path.unwrap_or_default())?;
-        }
-    }
-    flow.leave()
+    flow.live(name, directive, |flow, workflow| {
+        let path = workflow["status"]["env"]["DW_PERSISTENT_my_data"].as_str();
+        work(flow, path.unwrap_or_default())
+    })
 }

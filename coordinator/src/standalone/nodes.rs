@@ -88,7 +88,7 @@ fn certificates(path: &PathBuf) -> Result<Vec<CertificateDer<'static>>, NodeApiE
     read.map_err(|source| NodeApiError::Pem { path: path.clone(), source })
 }
 
-/// Returns whose certificate it is; `None` if it names nobody.
+/// Returns the user of a certificate; `None` if the certificate names no node.
 pub(super) fn identify(certificate: &CertificateDer<'_>) -> Option<Identity> {
     let mut names = certificate_names(certificate)?;
     // A comma would make two names of one.
@@ -101,7 +101,7 @@ fn node_names(user: &str) -> Option<Vec<&str>> {
     Some(user.strip_prefix(PREFIX)?.split(',').collect())
 }
 
-/// What the rights depend on.
+/// The objects on which the rights of a rabbit depend.
 trait Known {
     /// Returns true if the SystemConfiguration names a rabbit so.
     fn is_rabbit(&self, name: &str) -> bool;

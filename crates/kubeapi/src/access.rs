@@ -7,7 +7,7 @@ use http::Method;
 use crate::status::Status;
 use crate::verbs::{Subresource, Target};
 
-/// What a request does.
+/// Kind of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verb {
     Get,

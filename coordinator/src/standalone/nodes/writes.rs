@@ -1,5 +1,5 @@
-//! What a node may change of an object: its status, its own finalizers, and of its NnfNode the name of the pod. The same
-//! as the policy `warren-agent-writes` of a cluster.
+//! Admits the changes that a node may make: of the status, of its own finalizers, and of the pod's name in its NnfNode. On
+//! a cluster the policy `warren-agent-writes` does the same.
 
 use std::collections::BTreeSet;
 

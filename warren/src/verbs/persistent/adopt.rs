@@ -25,7 +25,7 @@ use crate::{
 /// once.
 const REACTION: Duration = Duration::from_secs(2);
 
-/// What is done with the storage.
+/// Adoption or release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Act {
     Adopt,
@@ -52,7 +52,7 @@ impl Act {
 #[derive(Debug, Serialize)]
 struct Line {
     storage: String,
-    /// What is done, or would be done, in this order.
+    /// The steps in their order, as text.
     steps: Vec<String>,
     /// Why nothing is done.
     #[serde(skip_serializing_if = "Option::is_none")]

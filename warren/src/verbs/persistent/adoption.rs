@@ -48,7 +48,7 @@ pub(super) struct Step {
     pub resource: ApiResource,
     pub namespace: String,
     pub name: String,
-    /// What the step does, for people.
+    /// The step as text for people.
     pub what: String,
     /// JSON merge patch. The API refuses it if another object has the name now.
     pub patch: Value,
@@ -130,16 +130,11 @@ pub(super) fn release(objects: &Objects) -> Result<Vec<Step>, AdoptionError> {
     let mut steps: Vec<Step> = Vec::new();
     if is_adopted(&instance.object) {
         let label = json!({"labels": {label::WORKFLOW_UID: null}});
-        steps.push(step(instance, "remove the label of Warren from", label));
+        steps.push(guarded_step(instance, "remove the label of Warren from", label));
     }
     steps.extend(rest(objects).filter_map(remove));
     steps.extend(hold_finalizer(storage));
-    steps.extend(remove(instance).map(|mut last| {
-        // The first step changed the object.
-        let metadata = last.patch["metadata"].as_object_mut();
-        metadata.into_iter().for_each(|metadata| drop(metadata.remove("resourceVersion")));
-        last
-    }));
+    steps.extend(remove(instance));
     Ok(steps)
 }
 
@@ -253,7 +248,8 @@ fn add(
     let mut annotations = Map::from_iter([(annotation::ADOPTED_LABELS.to_owned(), json!(keys))]);
     annotations.extend(adopted_from.map(|uid| (annotation::ADOPTED_FROM.to_owned(), json!(uid))));
     let metadata = json!({"labels": added, "annotations": annotations});
-    Ok(Some(step(found, "add the labels of Warren to", metadata)))
+    let make = if found.resource.kind == "PersistentStorageInstance" { guarded_step } else { step };
+    Ok(Some(make(found, "add the labels of Warren to", metadata)))
 }
 
 /// Plans the step that removes the labels that an adoption added, and its notes.
@@ -275,7 +271,11 @@ fn release_finalizer(storage: &Found) -> Option<Step> {
     rest.retain(|name| name != finalizer::NNF_STORAGE);
     let is_held = rest.len() < storage.object.finalizers().len();
     is_held.then(|| {
-        step(storage, "remove the Go controllers' finalizer from", json!({"finalizers": rest}))
+        guarded_step(
+            storage,
+            "remove the Go controllers' finalizer from",
+            json!({"finalizers": rest}),
+        )
     })
 }
 
@@ -285,7 +285,7 @@ fn hold_finalizer(storage: &Found) -> Option<Step> {
         return None;
     }
     all.push(finalizer::NNF_STORAGE.to_owned());
-    Some(step(storage, "add the Go controllers' finalizer to", json!({"finalizers": all})))
+    Some(guarded_step(storage, "add the Go controllers' finalizer to", json!({"finalizers": all})))
 }
 
 fn describe(found: &Found) -> String {
@@ -296,11 +296,6 @@ fn describe(found: &Found) -> String {
 
 fn step(found: &Found, verb: &str, mut metadata: Value) -> Step {
     let object = &found.object;
-    // A workflow may become a user of the storage, and a controller may change the finalizers, after the object was read.
-    // The nodes' agents write the other objects, and what they write does not matter here.
-    if matches!(found.resource.kind.as_str(), "PersistentStorageInstance" | "NnfStorage") {
-        metadata["resourceVersion"] = json!(object.metadata.resource_version);
-    }
     metadata["uid"] = json!(object.metadata.uid);
     Step {
         resource: found.resource.clone(),
@@ -309,4 +304,11 @@ fn step(found: &Found, verb: &str, mut metadata: Value) -> Step {
         what: format!("{verb} {}", describe(found)),
         patch: json!({"metadata": metadata}),
     }
+}
+
+/// Like [`step`], for an object that may not have changed since it was read: a workflow may have become a user of the
+/// storage, or a controller may have changed the finalizers. What agents write into other objects does not matter.
+fn guarded_step(found: &Found, verb: &str, mut metadata: Value) -> Step {
+    metadata["resourceVersion"] = json!(found.object.metadata.resource_version);
+    step(found, verb, metadata)
 }

@@ -5,11 +5,20 @@ use std::{
     time::Duration,
 };
 
-use api::{RabbitLabels, Servers};
-use apiclient::{Readable, list_readable};
+use api::{NnfNodeBlockStorage, RabbitLabels, Servers};
+use apiclient::{Readable, WatchBackoff, list_readable};
 use cli::{Exit, Output};
-use kube::{Client, ResourceExt, api::ListParams};
-use tokio::time::{Instant, sleep};
+use futures::{Stream, StreamExt, stream::select};
+use kube::{
+    Api, Client, ResourceExt,
+    api::ListParams,
+    core::PartialObjectMeta,
+    runtime::{
+        WatchStreamExt,
+        watcher::{Config, watcher},
+    },
+};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{change, jobs, storages};
 use crate::{
@@ -17,8 +26,8 @@ use crate::{
     failure::{self, Failure},
 };
 
-/// Time between two looks at the jobs: a drain lasts as long as its jobs, which run for hours.
-const INTERVAL: Duration = Duration::from_secs(5);
+/// Time from a change to the next look: other changes often follow at once.
+const SETTLING: Duration = Duration::from_secs(1);
 
 /// Disables the rabbits, and shows who has storage there. With `patience`, waits until no workflow has.
 ///
@@ -36,6 +45,7 @@ pub(super) async fn run(
         storages(client, rabbits, output).await?.iter().map(ResourceExt::name_any).collect();
     let end = patience.map(|patience| Instant::now() + patience);
     let mut said = BTreeMap::new();
+    let mut changes = changes(client);
     loop {
         let (all, unread) = jobs::read(client, output).await?;
         let awaited = awaited(client, &names).await?;
@@ -51,7 +61,14 @@ pub(super) async fn run(
             && names.iter().all(|rabbit| all.get(rabbit).map_or(0, jobs::workflows) == 0);
         said = left;
         match end {
-            Some(end) if !is_idle && Instant::now() < end => sleep(INTERVAL).await,
+            Some(end) if !is_idle && Instant::now() < end => {
+                let changed = async {
+                    let _ = changes.next().await;
+                    sleep(SETTLING).await;
+                };
+                // The time-out is the end of the drain, which the next look reports.
+                let _ = timeout_at(end, changed).await;
+            }
             Some(_) if !is_idle => {
                 let what = match (unread, awaited.first()) {
                     (0, None) => "jobs still have storage on the rabbits".to_owned(),
@@ -68,6 +85,17 @@ pub(super) async fn run(
             _ => return Ok(Exit::Done),
         }
     }
+}
+
+/// Returns a stream of the changes of all block storages and Servers; it begins with those that are there. A watch that
+/// breaks begins again.
+fn changes(client: &Client) -> impl Stream<Item = ()> + Unpin {
+    let blocks: Api<PartialObjectMeta<NnfNodeBlockStorage>> = Api::all(client.clone());
+    let servers: Api<PartialObjectMeta<Servers>> = Api::all(client.clone());
+    let backoff = WatchBackoff::default;
+    let blocks = watcher(blocks, Config::default()).backoff(backoff()).map(drop);
+    let servers = watcher(servers, Config::default()).backoff(backoff()).map(drop);
+    select(blocks.boxed(), servers.boxed()).ready_chunks(1024).map(drop)
 }
 
 /// Returns the Servers of workflows that name a rabbit: their storage may be made in a moment.
