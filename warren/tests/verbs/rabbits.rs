@@ -129,10 +129,16 @@ fn a_drain_disables_and_names_who_has_storage_and_can_wait_until_no_job_has() {
     let said = here.warren(&drain).assert().success();
     let text = String::from_utf8_lossy(&said.get_output().stderr).into_owned();
     assert!(text.contains("rabbit-1: storage of workflow default/w1"), "{text}");
-    let wait = [&drain[..], &["--when-idle", "--timeout", "1s"]].concat();
-    here.warren(&wait).assert().code(3);
-    here.output(&["delete", "nnfnodeblockstorage", "w", "-n", "rabbit-1"]);
-    let idle = here.warren(&wait).assert().success();
+    let wait = |timeout| [&drain[..], &["--when-idle", "--timeout", timeout]].concat();
+    here.warren(&wait("1s")).assert().code(3);
+    here.output(&["rabbit", "enable", "rabbit-1"]);
+    let state = || here.json(&["get", "storage", "rabbit-1", "-n", "default", "-o", "json"]);
+    let idle = std::thread::scope(|scope| {
+        let idle = scope.spawn(|| here.warren(&wait("10m")).assert().success());
+        while state()["spec"]["state"] != "Disabled" {}
+        here.output(&["delete", "nnfnodeblockstorage", "w", "-n", "rabbit-1"]);
+        idle.join().unwrap()
+    });
     let text = String::from_utf8_lossy(&idle.get_output().stderr).into_owned();
     assert!(
         text.contains("rabbit-1: no readable object says that anything has storage there"),

@@ -1,11 +1,11 @@
 //! Shows all that is known about one rabbit.
 
-use api::{Storage, nnf_node::NnfDriveStatus};
+use api::nnf_node::NnfDriveStatus;
 use cli::{Exit, Output};
 use kube::Client;
 use serde_json::json;
 
-use super::{iec, jobs, line, nodes, storages};
+use super::{Line, iec, jobs, line, nodes, storages};
 use crate::{
     args::workflow::Hosts, client::CoordinatorArgs, failure::Failure, verbs::nodes as roster,
 };
@@ -41,7 +41,7 @@ pub(super) async fn run(
     output.line(&format!("status     {}", with_reason(&summary.status, &summary.reason)))?;
     output.line(&format!("agent      {agent}"))?;
     output.line(&format!("free       {}", iec(summary.free)))?;
-    output.line(&format!("computes   {}", computes(storage)))?;
+    output.line(&format!("computes   {}", computes(&summary)))?;
     for (user, bytes) in &users {
         output.line(&format!(
             "{:<10} {}/{}: {}",
@@ -78,10 +78,9 @@ fn with_reason(status: &str, reason: &str) -> String {
 }
 
 /// Returns the computes as a host list, and each link that is not Ready.
-fn computes(storage: &Storage) -> String {
-    let line = line(storage, 0);
-    let links = line.links.iter().map(|(compute, state)| format!("link of {compute} {state}"));
-    [line.computes.clone()].into_iter().chain(links).collect::<Vec<_>>().join("; ")
+fn computes(summary: &Line) -> String {
+    let links = summary.links.iter().map(|(compute, state)| format!("link of {compute} {state}"));
+    [summary.computes.clone()].into_iter().chain(links).collect::<Vec<_>>().join("; ")
 }
 
 fn row(drive: &NnfDriveStatus) -> Vec<String> {
