@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context, ensure};
 use control_plane::AuditEvent;
+use serde_json::json;
 use tests::{
     centre::{Chassis, Job},
     cluster::{Cluster, DRIVES, Link, PATIENCE},
@@ -164,7 +165,10 @@ fn a_job_whose_computes_use_the_api_directly_uses_every_right_and_needs_no_other
         let token = runtime.block_on(installed.plane.token(namespace, account, HOUR))?;
         roles.computes.insert(node.to_owned(), flags_of_go_daemon(&installed, node, &token)?);
     }
-    run_job(&installed, roles, Link::Api, prolog_of_unknown_job)?;
+    run_job(&installed, roles, Link::Api, |cluster| {
+        prolog_of_unknown_job(cluster)?;
+        prolog_of_a_job_of_others(&installed, cluster)
+    })?;
     let audit = installed.plane.audit()?;
     let shared = audit.iter().filter(|event| event.user == COMPUTES_OF_SITES);
     ensure!(shared.count() > 0, "the sites' account was not used");
@@ -173,11 +177,37 @@ fn a_job_whose_computes_use_the_api_directly_uses_every_right_and_needs_no_other
 
 /// Calls `mount` for a job that the API does not know, at an agent that uses the API directly.
 fn prolog_of_unknown_job(cluster: &Cluster) -> anyhow::Result<()> {
-    let run = cluster.coordinator_socket();
-    let socket = run.parent().context("a directory")?.join("compute-1.sock");
     let mount = ["mount", "--workflow", "nobodys", "--deadline", "60s"];
-    Caller::at(&socket)?.call(&mount)?.expect_exit(0)?.expect_output("no Workflow")?;
+    caller(cluster)?.call(&mount)?.expect_exit(0)?.expect_output("no Workflow")?;
     Ok(())
+}
+
+/// Calls `mount` for a job that has only the other compute: the agent must list the job's Computes for the answer.
+fn prolog_of_a_job_of_others(installed: &Installed, cluster: &Cluster) -> anyhow::Result<()> {
+    let directive = "#DW jobdw type=xfs capacity=1GiB name=others";
+    let (version, metadata) = (
+        "dataworkflowservices.github.io/v1alpha7",
+        json!({"name": "others", "namespace": "default"}),
+    );
+    let spec = json!({
+        "desiredState": "PreRun", "dwDirectives": [directive], "groupID": 1002, "userID": 1001,
+        "jobID": "others", "wlmID": "others", "hurry": false, "forceReady": false,
+    });
+    installed.apply(&[
+        json!({"apiVersion": version, "kind": "Workflow", "metadata": metadata, "spec": spec}),
+        json!({
+            "apiVersion": version, "kind": "Computes", "metadata": metadata, "data": [{"name": "compute-2"}],
+        }),
+    ])?;
+    let mount = ["mount", "--workflow", "others", "--deadline", "60s"];
+    caller(cluster)?.call(&mount)?.expect_exit(0)?.expect_output("is none of the computes")?;
+    Ok(())
+}
+
+/// Returns a caller of the verbs of compute-1.
+fn caller(cluster: &Cluster) -> anyhow::Result<Caller> {
+    let socket = cluster.coordinator_socket();
+    Caller::at(&socket.parent().context("a directory")?.join("compute-1.sock"))
 }
 
 fn flags_of_go_daemon(
