@@ -117,6 +117,16 @@ pub fn command(program: impl AsRef<OsStr>) -> Command {
     Command::new(program)
 }
 
+/// Makes an mkfs.xfs that always fails in a new directory, and returns a `PATH` whose programs include it.
+///
+/// # Errors
+/// When the program cannot be written.
+pub fn path_with_broken_mkfs(directory: &Path) -> anyhow::Result<String> {
+    fs::create_dir_all(directory).context("a directory for a tool")?;
+    plant(&directory.join("mkfs.xfs"), "#!/bin/sh\necho 'this mkfs never works' >&2\nexit 1\n")?;
+    Ok(format!("{}:{}", directory.display(), std::env::var("PATH").context("PATH")?))
+}
+
 /// Writes an executable script. A separate process writes the file. If this process wrote it, a child of
 /// another test could inherit the open file between fork(2) and execve(2), and execve(2) of the script
 /// would fail meanwhile (ETXTBSY).

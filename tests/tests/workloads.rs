@@ -13,7 +13,7 @@ use serde_json::json;
 use tests::{
     cluster::patience,
     gate,
-    program::{pause, plant, until},
+    program::{path_with_broken_mkfs, pause, until},
     workflow::Flow,
     workloads::{Called, Caller},
 };
@@ -428,13 +428,11 @@ fn second_rabbit(flow: &mut Flow) -> anyhow::Result<String> {
     flow.fixture.run.apply("system", &[namespace, system])?;
     let cluster = &mut flow.fixture.run.cluster;
     cluster.add_rabbit("rabbit-9")?;
-    let tools = cluster.logs().join("tools");
-    std::fs::create_dir_all(&tools).context("a directory for a tool")?;
-    plant(&tools.join("mkfs.xfs"), "#!/bin/sh\necho 'this mkfs never works' >&2\nexit 1\n")?;
+    let path = path_with_broken_mkfs(&cluster.logs().join("tools"))?;
     until("its Storage to be Ready", patience(), || {
         let storage = flow.object("storage", "rabbit-9", "default")?;
         ensure!(storage["status"]["status"] == "Ready", "not yet: {storage}");
         Ok(())
     })?;
-    Ok(format!("{}:{}", tools.display(), std::env::var("PATH").context("PATH")?))
+    Ok(path)
 }

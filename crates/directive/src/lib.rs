@@ -51,4 +51,4 @@ pub use directive::{Argument, Directive, SyntaxError, SyntaxFault, split};
 pub use preset::{PresetError, PresetFault, Presets};
 pub use problem::{Fault, Problem, Problems};
 pub use rules::{Driver, Rule, RuleDef, RuleFault, Ruleset, SHIPPED_NAME, shipped};
-pub use script::{Script, Unread, read_script};
+pub use script::{ParseScriptError, Script, Unread, read_script};

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use thiserror::Error;
+
 use crate::command::COMMANDS;
 use crate::directive::PREFIX;
 
@@ -12,6 +14,19 @@ pub struct Script {
     pub directives: Vec<String>,
     /// Lines that look like directives but are not read.
     pub unread: Vec<Unread>,
+    /// Number of computes that the job may start without, from the script's `#WARREN tolerance=COUNT`.
+    pub tolerance: Option<u32>,
+}
+
+/// A `#WARREN` line of a job script that is not `#WARREN tolerance=COUNT`, or one such line too many.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error(
+    "line {number} `{}`: write one line `#WARREN tolerance=COUNT`, with the number of computes that the job may start without",
+    causes::quoted(.text)
+)]
+pub struct ParseScriptError {
+    number: usize,
+    text: String,
 }
 
 /// A line that looks like a directive, but follows the first command of the script or has another form.
@@ -37,14 +52,24 @@ const FORM: &str = "a directive must begin with #DW in the first column";
 /// ends with `\` continues in the next line, and the first line that is no comment ends the directives.
 ///
 /// Drops the parts that only Slurm uses: the argument `pool` in any line, and lines that have only `pool=` and
-/// `capacity=`, which reserve capacity of a Slurm pool.
-#[must_use]
-pub fn read_script(script: &str) -> Script {
+/// `capacity=`, which reserve capacity of a Slurm pool. Among the same comments, `#WARREN tolerance=COUNT` is read.
+///
+/// # Errors
+/// If a `#WARREN` line has another form, or is the second one.
+pub fn read_script(script: &str) -> Result<Script, ParseScriptError> {
     let mut lines: Vec<String> = Vec::new();
-    let mut unread = Vec::new();
+    let (mut unread, mut tolerance) = (Vec::new(), None);
     let (mut is_continued, mut is_read) = (false, true);
     for (number, line) in (1..).zip(script.lines()) {
         is_read = is_read && (line.is_empty() || line.starts_with('#'));
+        if let Some(setting) = setting(line).filter(|_| is_read) {
+            let count =
+                setting.trim().strip_prefix("tolerance=").and_then(|count| count.parse().ok());
+            let is_first = tolerance.is_none();
+            let refused = || ParseScriptError { number, text: line.to_owned() };
+            tolerance = Some(count.filter(|_| is_first).ok_or_else(refused)?);
+            continue;
+        }
         match words(line).filter(|_| is_read) {
             Some(words) => {
                 let (words, more) =
@@ -63,7 +88,13 @@ pub fn read_script(script: &str) -> Script {
             }
         }
     }
-    Script { directives: lines.iter().filter_map(|words| without_pool(words)).collect(), unread }
+    let directives = lines.iter().filter_map(|words| without_pool(words)).collect();
+    Ok(Script { directives, unread, tolerance })
+}
+
+/// Returns the words after `#WARREN` at the beginning of a line.
+fn setting(line: &str) -> Option<&str> {
+    line.strip_prefix("#WARREN").filter(|rest| rest.starts_with(char::is_whitespace))
 }
 
 /// Returns the words after `#DW` at the beginning of a line.
@@ -101,7 +132,7 @@ mod tests {
     fn read_script_reads_the_lines_that_slurm_reads() {
         let script = "#!/bin/bash\n#SBATCH -N2\n\n#DW jobdw type=xfs capacity=1GiB \\\n#DW name=a pool=rabbit\n\
                       #DWARF\n#DW pool=rabbit capacity=1GiB\n#DW\tpersistentdw name=b\necho\n";
-        let script = read_script(script);
+        let script = read_script(script).unwrap();
         assert_eq!(
             script.directives,
             ["#DW jobdw type=xfs capacity=1GiB name=a", "#DW persistentdw name=b"]
@@ -111,8 +142,8 @@ mod tests {
 
     #[test]
     fn a_dw_line_without_command_is_kept_so_that_a_later_check_reports_it() {
-        assert_eq!(read_script("#DW\n").directives, ["#DW"]);
-        assert_eq!(read_script(""), Script::default());
+        assert_eq!(read_script("#DW\n").unwrap().directives, ["#DW"]);
+        assert_eq!(read_script(""), Ok(Script::default()));
     }
 
     #[test]
@@ -127,7 +158,7 @@ mod tests {
             ),
             ("#DW name=a", Some("#DW name=a")),
         ] {
-            assert_eq!(read_script(line).directives, Vec::from_iter(directive), "{line}");
+            assert_eq!(read_script(line).unwrap().directives, Vec::from_iter(directive), "{line}");
         }
     }
 
@@ -135,7 +166,8 @@ mod tests {
     fn a_line_that_is_not_read_is_reported_with_the_reason() {
         let script = "#!/bin/sh\n  #DW jobdw type=xfs\n# DW jobdw type=xfs\n#dw persistentdw name=a\n# DW is ours\n\
                       module load x\n#DW jobdw type=xfs capacity=1GiB name=late\n\t#DW copy_in\n";
-        let reports: Vec<_> = read_script(script).unread.iter().map(ToString::to_string).collect();
+        let reports: Vec<_> =
+            read_script(script).unwrap().unread.iter().map(ToString::to_string).collect();
         assert_eq!(
             reports,
             [
@@ -146,6 +178,26 @@ mod tests {
                 format!("line 8 `\\t#DW copy_in` is not read: {FORM}"),
             ]
         );
-        assert_eq!(read_script(script).directives, [""; 0]);
+        assert_eq!(read_script(script).unwrap().directives, [""; 0]);
+    }
+
+    #[test]
+    fn read_script_reads_one_tolerance_among_the_first_comments() {
+        for (script, tolerance) in [
+            ("#DW jobdw\n#WARREN tolerance=2\n", Some(2)),
+            ("#WARREN  tolerance=0 \ntrue", Some(0)),
+            ("true\n#WARREN tolerance=2", None),
+            ("#WARRENS tolerance=2\n#Warren is our machine", None),
+        ] {
+            assert_eq!(read_script(script).unwrap().tolerance, tolerance, "{script}");
+        }
+        for (script, line) in [
+            ("#WARREN tolerance=-1", "line 1 `#WARREN tolerance=-1`: write one line"),
+            ("#!/bin/sh\n#WARREN preset=small", "line 2 `#WARREN preset=small`: "),
+            ("#WARREN tolerance=1\n#WARREN tolerance=1", "line 2 "),
+        ] {
+            let refusal = read_script(script).unwrap_err().to_string();
+            assert!(refusal.starts_with(line), "{refusal}");
+        }
     }
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use tests::{
     cluster::patience,
     gate,
-    program::until,
+    program::{path_with_broken_mkfs, until},
     slurm::{Commands, Scripts, Slurm},
     workflow::{Flow, RABBITS},
 };
@@ -96,4 +96,28 @@ fn until_active(slurm: &Slurm, node: &str, features: &str) -> anyhow::Result<()>
         ensure!(shown.join(",") == features, "{shown:?}");
         Ok(())
     })
+}
+
+#[test]
+fn a_job_with_a_tolerance_runs_although_a_rabbit_makes_no_storage() -> anyhow::Result<()> {
+    if !gate::loop_devices() || !gate::slurm() {
+        return Ok(());
+    }
+    let mut flow = Flow::new(2, "unused")?;
+    flow.add_second_rabbit()?;
+    let path = path_with_broken_mkfs(&flow.fixture.run.cluster.logs().join("tools"))?;
+    flow.fixture.run.cluster.stop_one("rabbit-2")?;
+    flow.fixture.run.cluster.start_node_with("rabbit-2", &[("PATH", &path)])?;
+    let slurm = Slurm::on(flow, Scripts::Warren, "WARREN_STORAGE_DEADLINE=10s\n")?;
+    let refused = slurm.try_submit(&[], &[XFS, "#WARREN tolerance=some", "true"])?;
+    let text = String::from_utf8_lossy(&refused.stderr);
+    ensure!(!refused.status.success() && text.contains("#WARREN tolerance=COUNT"), "{refused:?}");
+    let look = "srun sh -c 'test -d $DW_JOB_scratch && echo $SLURMD_NODENAME has it || echo $SLURMD_NODENAME lacks it'";
+    let job = slurm.submit(&["--nodes=2"], &[XFS, "#WARREN tolerance=1", look])?;
+    let output = slurm.wait_until_complete(job)?;
+    ensure!(
+        output.contains("compute-1 has it") && output.contains("compute-2 lacks it"),
+        "{output}"
+    );
+    slurm.end()
 }

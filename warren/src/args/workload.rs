@@ -102,9 +102,10 @@ pub(crate) struct Create {
     /// The owner's group, as a number
     #[arg(long, value_name = "GID", requires = "user")]
     pub group: Option<u32>,
-    /// Number of computes that the job may start without, if they or their rabbits are reported faulty or down
-    #[arg(long, value_name = "COUNT", default_value_t = 0)]
-    pub tolerance: u32,
+    /// Number of computes that the job may start without, if they or their rabbits are reported faulty or down [default: the
+    /// script's #WARREN tolerance=COUNT, else 0]
+    #[arg(long, value_name = "COUNT")]
+    pub tolerance: Option<u32>,
     #[command(flatten)]
     pub patience: Patience,
 }

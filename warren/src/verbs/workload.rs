@@ -113,8 +113,9 @@ async fn send(client: &mut Client, call: &Call) -> Result<Answer, Failure> {
     Ok(match call {
         Call::Create(args) => {
             let (job, patience) = (id(&args.job), limit(&args.patience));
-            let directives = read_directives(&args.directives)?.directives;
-            let (user_id, group_id, tolerance) = (args.user, args.group, args.tolerance);
+            let script = read_directives(&args.directives)?;
+            let tolerance = args.tolerance.or(script.tolerance).unwrap_or_default();
+            let (directives, user_id, group_id) = (script.directives, args.user, args.group);
             let request = CreateRequest { job, directives, user_id, group_id, patience, tolerance };
             client.create(request).await
         }
@@ -148,14 +149,15 @@ async fn send(client: &mut Client, call: &Call) -> Result<Answer, Failure> {
 /// Returns the directives of the command line, or of the job script.
 fn read_directives(args: &Directives) -> Result<Script, Failure> {
     let Some(script) = &args.script else {
-        return Ok(Script { directives: args.directives.clone(), unread: Vec::new() });
+        return Ok(Script { directives: args.directives.clone(), ..Script::default() });
     };
     // Comments of a job script need not be UTF-8.
     let text = fs::read(script).map_err(|error| {
         Failure::new(Exit::Usage, format!("read the job script {}", script.display()))
             .because(&error)
     })?;
-    Ok(directive::read_script(&String::from_utf8_lossy(&text)))
+    let script = directive::read_script(&String::from_utf8_lossy(&text));
+    script.map_err(|error| Failure::new(Exit::Usage, error.to_string()))
 }
 
 /// Reports the #DW lines of a script that are ignored.
