@@ -3,6 +3,7 @@
 
 pub use gate;
 
+pub mod adoption;
 pub mod api_server;
 pub mod bench;
 pub mod centre;

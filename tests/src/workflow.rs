@@ -55,7 +55,11 @@ pub fn wait_until_ready<N: Narrator, M: Machines>(
     })
 }
 
-fn object<N: Narrator, M: Machines>(
+/// Returns an object as the API shows it.
+///
+/// # Errors
+/// When the object does not exist.
+pub fn object<N: Narrator, M: Machines>(
     run: &Run<N, M>,
     kind: &str,
     name: &str,

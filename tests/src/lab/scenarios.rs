@@ -1,5 +1,6 @@
 //! The lab's scenarios, one per file.
 
+mod adoption;
 mod allocations;
 mod boot;
 mod chassis;
@@ -75,6 +76,7 @@ pub const ALL: &[Scenario] = &[
     shutdown::SCENARIO,
     gfs2::SCENARIO,
     shared::SCENARIO,
+    adoption::SCENARIO,
     fence::SCENARIO,
     fence_job::SCENARIO,
     cluster::SCENARIO,
