@@ -10,7 +10,7 @@ use tests::{
     fixture::Fixture,
     gate,
     podman::Podman,
-    program::until,
+    program::{self, until},
     workflow::Flow,
 };
 
@@ -90,6 +90,26 @@ fn listed_container(flow: &Flow) -> anyhow::Result<Value> {
     containers.get(0).cloned().context("warren containers lists nothing")
 }
 
+/// Checks that the job's user sees the log of a running container by the socket for users, and that another user does not.
+fn only_their_user_sees_logs(flow: &Flow) -> anyhow::Result<()> {
+    let cluster = &flow.fixture.run.cluster;
+    let warren = flow.fixture.run.cluster.logs().join("warren-of-users");
+    let copy = format!("cp {} {}", program::binary("warren")?.display(), warren.display());
+    cluster.run_on(&cluster.chassis().rabbit, 0, &copy)?;
+    let logs = |user: u32| {
+        let words = format!(
+            "WARREN_API=workloads://{} {} logs view 2>&1 || true",
+            cluster.workloads_socket().display(),
+            warren.display()
+        );
+        cluster.run_on(&cluster.chassis().rabbit, user, &words)
+    };
+    let (own, foreign) = (logs(flow.user)?, logs(flow.user + 1)?);
+    ensure!(own.contains("seen") && !own.contains("error"), "the user's own logs: {own}");
+    ensure!(foreign.contains("there are no containers of view"), "logs of another user: {foreign}");
+    Ok(())
+}
+
 #[test]
 fn a_container_sees_what_the_computes_write_and_outlives_its_agent() -> anyhow::Result<()> {
     if !gate::loop_devices() || !gate::podman() {
@@ -134,6 +154,7 @@ fn a_container_sees_what_the_computes_write_and_outlives_its_agent() -> anyhow::
         ensure!(log.contains("seen"), "not yet: {log}");
         Ok(())
     })?;
+    only_their_user_sees_logs(&flow)?;
     flow.reach("PostRun")?;
     ensure!(listed_container(&flow)?["phase"] == "succeeded", "{:#}", listed_container(&flow)?);
     let log = flow.fixture.run.prints(&["logs", "view"])?;

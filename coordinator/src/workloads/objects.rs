@@ -1,6 +1,8 @@
 //! Returns a user's own objects, as the Kubernetes API has them: their Workflows, the objects of these Workflows, and their
 //! persistent storage. The answer does not tell whether other users' objects exist.
 
+mod logs;
+
 use std::collections::BTreeSet;
 
 use api::{RabbitLabels, names::label};
@@ -43,6 +45,16 @@ pub(super) async fn read(
             all.into_iter().filter(|object| own.has(object)).collect()
         }
     };
+    let is_requested = |object: &DynamicObject| {
+        let is = |found: Option<String>, wanted: &str| {
+            wanted.is_empty() || found.as_deref() == Some(wanted)
+        };
+        is(object.namespace(), &request.namespace) && is(Some(object.name_any()), &request.name)
+    };
+    let mut found: Vec<DynamicObject> = found.into_iter().filter(is_requested).collect();
+    if request.with_new_logs {
+        found = logs::request(client, found).await?;
+    }
     found.iter().map(to_proto).collect()
 }
 

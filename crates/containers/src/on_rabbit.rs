@@ -151,6 +151,14 @@ fn with_ports(run: &Run<'_>, object: &mut NodeContainers) {
     }
 }
 
+/// Returns whether the containers' logs may grow: not all containers have ended, and the agent does not refuse to run them.
+#[must_use]
+pub fn logs_may_grow(run: &NodeContainers) -> bool {
+    let is_refused = run.status.as_ref().is_some_and(|status| status.error.is_some());
+    let is_over = state(run).is_ended() || run.metadata.deletion_timestamp.is_some();
+    !(run.spec.containers.is_empty() || is_refused || is_over)
+}
+
 /// Returns the state of a rabbit's containers.
 #[must_use]
 pub fn state(containers: &NodeContainers) -> State {

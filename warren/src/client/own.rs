@@ -1,11 +1,12 @@
 //! The Kubernetes API as a user without rights sees it: read-only, with this user's own objects. The coordinator's service
 //! `Workloads` returns the objects; this client answers requests from them, so that all verbs that read work as with the API.
+//! The only write that it passes on is a request for the logs of NodeContainers.
 
 mod paths;
 
+use api::names::annotation;
 use http::{Method, Request, Response, StatusCode, Uri};
 use kube::Client;
-use kube::api::ApiResource;
 use kube::client::Body;
 use proto::v1::ObjectsRequest;
 use proto::v1::workloads_client::WorkloadsClient;
@@ -23,8 +24,11 @@ const LARGEST_OBJECT: usize = 16 << 20;
 pub(super) fn client(channel: Channel) -> Client {
     let service = service_fn(move |request: Request<Body>| {
         let channel = channel.clone();
-        let (head, _) = request.into_parts();
-        async move { answer(channel, &head.method, &head.uri).await }
+        let (head, body) = request.into_parts();
+        async move {
+            let asks_for_logs = head.method == Method::PATCH && is_log_request(body).await;
+            answer(channel, &head.method, &head.uri, asks_for_logs).await
+        }
     });
     Client::new(service, "default")
 }
@@ -33,12 +37,13 @@ async fn answer(
     channel: Channel,
     method: &Method,
     uri: &Uri,
+    asks_for_logs: bool,
 ) -> Result<Response<Body>, http::Error> {
     let watches = uri.query().is_some_and(|query| query.contains("watch="));
-    if *method != Method::GET || watches {
+    if *method != Method::GET && !asks_for_logs || watches {
         return refuse(
             StatusCode::FORBIDDEN,
-            "the socket for users shows your own objects as they are now; changes, watches and logs of running containers need the API",
+            "the socket for users shows your own objects as they are now; changes and watches need the API",
         );
     }
     let Some(target) = target(uri) else {
@@ -48,14 +53,18 @@ async fn answer(
         Target::Discovery(answer) => return respond(StatusCode::OK, &answer),
         Target::Objects { kind, namespace, name, labels } => (kind, namespace, name, labels),
     };
-    let mut objects = match read(channel, &kind, labels).await {
+    let request = ObjectsRequest {
+        kind: kind.kind.clone(),
+        labels,
+        user_id: None,
+        namespace: namespace.unwrap_or_default(),
+        name: name.clone().unwrap_or_default(),
+        with_new_logs: asks_for_logs,
+    };
+    let objects = match read(channel, request).await {
         Ok(objects) => objects,
         Err(status) => return refuse(http_status(status.code()), status.message()),
     };
-    let is_in = |object: &Value, key: &str, wanted: &Option<String>| {
-        wanted.as_ref().is_none_or(|wanted| object["metadata"][key] == wanted.as_str())
-    };
-    objects.retain(|object| is_in(object, "namespace", &namespace) && is_in(object, "name", &name));
     let Some(name) = name else {
         return respond(
             StatusCode::OK,
@@ -71,10 +80,17 @@ async fn answer(
     }
 }
 
-/// Reads all own objects of a kind that have these labels.
-async fn read(channel: Channel, kind: &ApiResource, labels: String) -> Result<Vec<Value>, Status> {
+/// Returns whether a patch only requests the logs of NodeContainers, as `warren logs` does.
+async fn is_log_request(body: Body) -> bool {
+    let Ok(bytes) = body.collect_bytes().await else { return false };
+    let patch: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+    let time = patch["metadata"]["annotations"][annotation::LOGS_ASKED].clone();
+    patch == json!({"metadata": {"annotations": {annotation::LOGS_ASKED: time}}})
+}
+
+/// Reads own objects.
+async fn read(channel: Channel, request: ObjectsRequest) -> Result<Vec<Value>, Status> {
     let mut client = WorkloadsClient::new(channel).max_decoding_message_size(LARGEST_OBJECT);
-    let request = ObjectsRequest { kind: kind.kind.clone(), labels, user_id: None };
     let mut stream = client.objects(request).await?.into_inner();
     let mut objects = Vec::new();
     while let Some(object) = stream.message().await? {

@@ -8,7 +8,7 @@ use std::{
 
 use api::{NodeContainers, names::annotation};
 use cli::Exit;
-use containers::on_rabbit;
+use containers::on_rabbit::logs_may_grow;
 use futures::{Stream, StreamExt};
 use jiff::Timestamp;
 use kube::{
@@ -37,6 +37,9 @@ pub(super) async fn refresh_logs(
     all: &mut [NodeContainers],
 ) -> Result<(), Failure> {
     let (unanswered, refused) = request_all(client, all).await;
+    if unanswered.is_empty() && refused.is_none() {
+        return Ok(());
+    }
     let config = watcher::Config::default().labels(labels);
     let answers = watcher::watcher(Api::all(client.clone()), config).touched_objects();
     let answered = await_all(unanswered, all, Box::pin(answers), Instant::now() + PATIENCE).await;
@@ -51,14 +54,17 @@ async fn request_all(
     all: &mut [NodeContainers],
 ) -> (Unanswered, Option<KubeError>) {
     let mut unanswered = Unanswered::new();
-    for (place, run) in all.iter_mut().enumerate().filter(|(_, run)| is_running(run)) {
+    for (place, run) in all.iter_mut().enumerate().filter(|(_, run)| logs_may_grow(run)) {
         match request_logs(client, run).await {
             Ok(stored) => *run = stored,
             // The NodeContainers was deleted meanwhile.
             Err(KubeError::Api(status)) if status.code == 404 => continue,
             Err(error) => return (unanswered, Some(error)),
         }
-        unanswered.insert(key(run), place);
+        // The socket for users answers once the agent has answered.
+        if run.unanswered_log_request().is_some() {
+            unanswered.insert(key(run), place);
+        }
     }
     (unanswered, None)
 }
@@ -84,7 +90,7 @@ async fn await_all(
         let next = next.map_err(|error| {
             Failure::new(Exit::Retryable, "wait for the logs of running containers").because(&error)
         })?;
-        if next.unanswered_log_request().is_none() || !is_running(&next) {
+        if next.unanswered_log_request().is_none() || !logs_may_grow(&next) {
             let place = unanswered.remove(&key(&next));
             if let Some(run) = place.and_then(|place| all.get_mut(place)) {
                 *run = next;
@@ -92,13 +98,6 @@ async fn await_all(
         }
     }
     Ok(())
-}
-
-/// Returns whether the logs may grow: not all containers have ended, and the agent does not refuse to run them.
-fn is_running(run: &NodeContainers) -> bool {
-    let is_refused = run.status.as_ref().is_some_and(|status| status.error.is_some());
-    let is_over = on_rabbit::state(run).is_ended() || run.metadata.deletion_timestamp.is_some();
-    !(run.spec.containers.is_empty() || is_refused || is_over)
 }
 
 fn key(run: &NodeContainers) -> (Option<String>, String) {
@@ -151,25 +150,27 @@ mod tests {
 
     #[test]
     fn logs_are_requested_only_of_running_containers() {
-        assert!(is_running(&run("r", |_| {})));
+        assert!(logs_may_grow(&run("r", |_| {})));
         assert!(
-            is_running(&run("r", |object| object["status"] = Value::Null)),
+            logs_may_grow(&run("r", |object| object["status"] = Value::Null)),
             "the containers may start at any moment"
         );
         for state in ["Succeeded", "Failed", "TooLate", "Unprepared", "Suspended"] {
             assert!(
-                !is_running(&run("r", |object| object["status"]["state"] = json!(state))),
+                !logs_may_grow(&run("r", |object| object["status"]["state"] = json!(state))),
                 "{state}"
             );
         }
         assert!(
-            !is_running(&run("r", |object| object["spec"]["containers"] = json!([]))),
+            !logs_may_grow(&run("r", |object| object["spec"]["containers"] = json!([]))),
             "a NodeContainers that only fetches packages"
         );
         let error = json!({"type": "User", "severity": "Fatal", "debugMessage": "no"});
-        assert!(!is_running(&run("r", |object| object["status"]["error"] = error)));
+        assert!(!logs_may_grow(&run("r", |object| object["status"]["error"] = error)));
         let deleted = json!("2026-11-27T03:00:00Z");
-        assert!(!is_running(&run("r", |object| object["metadata"]["deletionTimestamp"] = deleted)));
+        assert!(!logs_may_grow(
+            &run("r", |object| object["metadata"]["deletionTimestamp"] = deleted)
+        ));
     }
 
     #[tokio::test]
